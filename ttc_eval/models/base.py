@@ -1,0 +1,116 @@
+"""The seam behind which a model answers.
+
+A `Model` is a frozen description, built from `configs/model/*.yaml`. `connect()` opens what it needs (a connection
+pool, a local server) for as long as the context lasts, and gives a `Connection` that answers requests, one attempt
+each. Retries, limits and storage are the session's business, never the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Protocol, Self, runtime_checkable
+
+from ttc_eval.records import Problem, Request, Response
+from ttc_eval.thinking import ThinkingSupport
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens, stated by the user; None means that this part has no price of its own.
+
+    `cached_input` and `cache_write` fall back to `input`.
+    """
+
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRef:
+    """Where the pinned price book lists a model, or the user's own price. Neither means no price: cost is NULL."""
+
+    provider: str | None = None
+    model: str | None = None
+    own: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedThinking:
+    """How a budget is forced on a model that only continues a prefix.
+
+    The assistant turn is `open`, then thinking, then `close`, then the answer; with a budget of 0 it is `skip`, then the
+    answer. `close_markers` are the strings that the model writes when it ends its thinking by itself. `wait` is appended
+    to make it go on. `answer_stop` ends the answer.
+    """
+
+    open: str = "Thinking:"
+    close: str = "\nAnswer:"
+    skip: str = "Answer:"
+    close_markers: tuple[str, ...] = ("\nAnswer:",)
+    wait: str = " Wait,"
+    answer_stop: tuple[str, ...] = ("\n",)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the rest of the program may know of a model.
+
+    Attributes:
+        name: the name that tables and figures show.
+        model: its name at the endpoint, where that differs.
+        endpoint: identity of what answers, part of every draw's address. It does not hold a port or a key.
+        max_concurrency: how many requests may be in flight at once.
+        simulated: whether its answers are invented; such rows are marked wherever they are shown.
+        free: whether a call costs no money by its nature (it runs here). Its price is still unknown, not 0.
+    """
+
+    name: str
+    endpoint: str
+    thinking: ThinkingSupport = field(default_factory=ThinkingSupport)
+    forced: ForcedThinking | None = None
+    model: str | None = None
+    max_concurrency: int = 16
+    simulated: bool = False
+    price: PriceRef = field(default_factory=PriceRef)
+
+
+class Connection(Protocol):
+    """An open line to a model."""
+
+    async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
+        """Send one request once and return its response.
+
+        Args:
+            attempt: 1 for the first time that this request is sent, 2 for its first retry, and so on.
+            timeout: seconds that bound the whole exchange.
+
+        Raises `CallFailed` for every failure of the exchange, and nothing else that is not a defect.
+        """
+        ...
+
+
+class Model(Protocol):
+    """A model that can be connected to."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model without connecting."""
+        ...
+
+    def connect(self) -> AbstractAsyncContextManager[Connection]:
+        """Open the line; leaving the context closes everything that was opened. Raises `UserError` when it cannot."""
+        ...
+
+
+@runtime_checkable
+class NeedsAnswers(Protocol):
+    """A simulated model, which cannot invent right and wrong answers without the references."""
+
+    def with_answers(self, problems: Sequence[Problem]) -> Self:
+        """The same model, knowing the references of `problems`."""
+        ...
