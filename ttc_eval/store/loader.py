@@ -1,0 +1,237 @@
+"""The loader: moves journal lines into the DuckDB file, each exactly once.
+
+The offset reached in every journal is kept in the transaction that inserts the rows, so a crash between the two cannot
+happen. The file is open only while lines are loaded; while somebody else has it open the loader waits and says so.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from ttc_eval.store.migrations import migrate
+from ttc_eval.store.paths import StudyPaths
+
+# Rows of these tables replace earlier rows with the same key: the last state of a thing is the one that counts.
+_KEYS = {
+    "sweeps": ("sweep_id",),
+    "cells": ("cell_id",),
+    "problems": ("problem_id",),
+    "grades": ("problem_id", "answer_class"),
+    "solutions": ("cell_id", "problem_id"),
+}
+# Rows of these belong to one solution and are replaced with it.
+_PARTS_OF_A_SOLUTION = ("uses", "candidates", "scores")
+
+_Line = dict[str, list[dict[str, Any]]]
+
+_CHUNK_BYTES = 32 * 1024 * 1024
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "JSON": pa.string(),
+    "DOUBLE": pa.float64(),
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What one call of `load` did: lines loaded, complete lines that were no JSON object, and bytes of torn ends."""
+
+    lines: int = 0
+    malformed: int = 0
+    torn_bytes: int = 0
+
+
+class DatabaseBusy(Exception):
+    """The DuckDB file is open in another process, named in the text."""
+
+
+def load(
+    paths: StudyPaths,
+    *,
+    wait_seconds: float = 30.0,
+    on_wait: Callable[[str], None] | None = None,
+    target: Path | None = None,
+) -> LoadReport:
+    """Load what the journals of a study hold and the database does not yet.
+
+    Args:
+        wait_seconds: how long to wait for another process that has the file open.
+        on_wait: told, once, who has it.
+        target: another database to fill, from the beginning; the study's own by default.
+
+    Raises:
+        DatabaseBusy: the file stayed open elsewhere. The journals keep everything; call again.
+    """
+    database = target or paths.database
+    if target is None and database.exists() and not _anything_new(paths):
+        return LoadReport()
+    database.parent.mkdir(parents=True, exist_ok=True)
+    connection = open_writable(database, wait_seconds, on_wait)
+    try:
+        migrate(connection, str(database))
+        offsets = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT * FROM journal_offsets").fetchall()}
+        report = LoadReport()
+        for journal in sorted(paths.journals.glob("*.jsonl")):
+            report = _load_journal(connection, journal, *offsets.get(journal.name, (0, 0)), report)
+    finally:
+        connection.close()
+    _mark_loaded(paths, database)
+    return report
+
+
+def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], None] | None = None) -> duckdb.DuckDBPyConnection:
+    """Open a database for writing, waiting for whoever has it. Raises `DatabaseBusy` after `wait_seconds`."""
+    deadline, pause, told = time.monotonic() + wait_seconds, 0.01, False
+    while True:
+        try:
+            return duckdb.connect(str(database))
+        except (duckdb.IOException, duckdb.ConnectionException) as error:
+            if not is_lock_conflict(error):
+                raise
+            if time.monotonic() >= deadline:
+                raise DatabaseBusy(f"{database} is open in {_holder(error)}") from None
+            if on_wait is not None and not told and pause > 0.3:
+                on_wait(f"{database} is open in {_holder(error)}; waiting until it is closed (nothing is lost)")
+                told = True
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1.0)
+
+
+def is_lock_conflict(error: Exception) -> bool:
+    """Whether DuckDB refused a file because somebody else has it open."""
+    text = str(error)
+    return "lock" in text.lower() or "different configuration" in text
+
+
+def _holder(error: Exception) -> str:
+    found = re.search(r"held in (.+?) \(PID (\d+)\)", str(error))
+    return f"process {found[2]} ({Path(found[1]).name})" if found else "another process"
+
+
+def _sizes(paths: StudyPaths) -> str:
+    return repr(sorted((journal.name, journal.stat().st_size) for journal in paths.journals.glob("*.jsonl")))
+
+
+def _marker(paths: StudyPaths) -> Path:
+    return paths.journals / "loaded"
+
+
+def _anything_new(paths: StudyPaths) -> bool:
+    marker = _marker(paths)
+    try:
+        return marker.read_text("utf-8") != _sizes(paths) + repr(paths.database.stat().st_ino)
+    except FileNotFoundError:
+        return True
+
+
+def _mark_loaded(paths: StudyPaths, database: Path) -> None:
+    # Only a hint that saves readers from opening the file for writing; the offsets in the database decide.
+    if database == paths.database and paths.journals.exists():
+        _marker(paths).write_text(_sizes(paths) + repr(database.stat().st_ino), "utf-8")
+
+
+def _load_journal(connection: duckdb.DuckDBPyConnection, journal: Path, offset: int, malformed: int, report: LoadReport) -> LoadReport:
+    lines_loaded, bad_lines, torn = report.lines, report.malformed, 0
+    with journal.open("rb") as file:
+        while True:
+            file.seek(offset)
+            chunk = file.read(_CHUNK_BYTES)
+            if len(chunk) == _CHUNK_BYTES and b"\n" not in chunk:
+                chunk += file.readline()
+            end = chunk.rfind(b"\n") + 1
+            if end == 0:
+                torn = len(chunk)
+                break
+            parsed = [_parsed(line) for line in chunk[:end].split(b"\n")[:-1]]
+            good = [line for line in parsed if line is not None]
+            lines_loaded, bad_lines = lines_loaded + len(good), bad_lines + len(parsed) - len(good)
+            malformed += len(parsed) - len(good)
+            offset += end
+            connection.execute("BEGIN")
+            _insert(connection, _gathered(good))
+            connection.execute("DELETE FROM journal_offsets WHERE journal = ?", [journal.name])
+            connection.execute("INSERT INTO journal_offsets VALUES (?, ?, ?)", [journal.name, offset, malformed])
+            connection.execute("COMMIT")
+    return LoadReport(lines_loaded, bad_lines, report.torn_bytes + torn)
+
+
+def _parsed(line: bytes) -> _Line | None:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) and all(isinstance(rows, list) for rows in value.values()) else None
+
+
+def _gathered(lines: list[_Line]) -> _Line:
+    """The rows of many lines by table. Of a problem solved twice (an error, then a retry) the last solution counts."""
+    solved: dict[tuple[str, str], _Line] = {}
+    rows: _Line = defaultdict(list)
+    for line in lines:
+        if "solutions" in line:
+            solution = line["solutions"][0]
+            solved[solution["cell_id"], solution["problem_id"]] = line
+            continue
+        for table, table_rows in line.items():
+            rows[table].extend(table_rows)
+    for line in solved.values():
+        for table, table_rows in line.items():
+            rows[table].extend(table_rows)
+    return rows
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, rows: _Line) -> None:
+    settled = {row["call_id"] for row in rows.get("calls", ())}
+    if "dispatches" in rows:
+        rows["dispatches"] = [row for row in rows["dispatches"] if row["call_id"] not in settled]
+    if settled:
+        _delete_matching(connection, "dispatches", ("call_id",), pa.table({"call_id": sorted(settled)}))
+    solved = [{"cell_id": row["cell_id"], "problem_id": row["problem_id"]} for row in rows.get("solutions", ())]
+    if solved:
+        replaced = pa.Table.from_pylist(solved)
+        for table in _PARTS_OF_A_SOLUTION:
+            _delete_matching(connection, table, _KEYS["solutions"], replaced)
+    for table, table_rows in rows.items():
+        keys = _KEYS.get(table)
+        if keys:
+            table_rows = list({tuple(row[key] for key in keys): row for row in table_rows}.values())
+        if not table_rows:
+            continue
+        batch = _arrow(connection, table, table_rows)
+        if keys:
+            _delete_matching(connection, table, keys, batch)
+        connection.register("batch", batch)
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM batch")
+        connection.unregister("batch")
+
+
+def _delete_matching(connection: duckdb.DuckDBPyConnection, table: str, keys: tuple[str, ...], batch: pa.Table) -> None:
+    condition = " AND ".join(f"{table}.{key} = doomed.{key}" for key in keys)
+    connection.register("doomed", batch)
+    connection.execute(f"DELETE FROM {table} USING doomed WHERE {condition}")
+    connection.unregister("doomed")
+
+
+def _arrow(connection: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]]) -> pa.Table:
+    query = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
+    columns = connection.execute(query, [table]).fetchall()
+    for name, kind in columns:
+        if kind != "JSON":
+            continue
+        for row in rows:
+            if row.get(name) is not None:
+                row[name] = orjson.dumps(row[name]).decode()
+    return pa.Table.from_pylist(rows, schema=pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns]))

@@ -1,0 +1,49 @@
+"""The schema's history: an append-only list of named steps. The names applied are kept in the database."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from importlib.resources import files
+
+import duckdb
+
+from ttc_eval.errors import UserError
+
+
+def _sql(name: str) -> str:
+    return (files("ttc_eval.store") / name).read_text("utf-8")
+
+
+def first_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """The tables of DESIGN 4."""
+    connection.execute(_sql("schema.sql"))
+
+
+MIGRATIONS = (first_schema,)
+
+
+def migrate(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Bring an open database up to this version's schema and views.
+
+    Raises `UserError` when the file was written by a newer version, or is no study.
+    """
+    connection.execute("CREATE TABLE IF NOT EXISTS migrations (name VARCHAR NOT NULL, applied_at DOUBLE NOT NULL)")
+    applied = {row[0] for row in connection.execute("SELECT name FROM migrations").fetchall()}
+    known = {step.__name__ for step in MIGRATIONS}
+    newer = {name for name in applied if not name.startswith("views-")} - known
+    if newer:
+        raise UserError(f"{path} was written by a newer version of ttc_eval ({', '.join(sorted(newer))}); upgrade ttc_eval")
+    views = _sql("views.sql")
+    views_name = f"views-{hashlib.blake2b(views.encode(), digest_size=6).hexdigest()}"
+    pending = [step for step in MIGRATIONS if step.__name__ not in applied]
+    if not pending and views_name in applied:
+        return
+    connection.execute("BEGIN")
+    for step in pending:
+        step(connection)
+        connection.execute("INSERT INTO migrations VALUES (?, ?)", [step.__name__, time.time()])
+    connection.execute(views)
+    connection.execute("DELETE FROM migrations WHERE name LIKE 'views-%'")
+    connection.execute("INSERT INTO migrations VALUES (?, ?)", [views_name, time.time()])
+    connection.execute("COMMIT")
