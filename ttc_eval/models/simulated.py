@@ -1,0 +1,198 @@
+"""A simulated model with known accuracy, token counts, latency and faults, so that strategies can be tried without a key.
+
+Everything that it draws follows from its seed and the request's address, so a draw is the same whenever it is made. It
+knows the references, as no real model does; its rows and figures are marked *simulated*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import math
+import random
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+
+from ttc_eval.errors import CallFailed, UserError
+from ttc_eval.models.base import Connection, ModelInfo, PriceRef
+from ttc_eval.records import (
+    UNKNOWN_USAGE,
+    CallStop,
+    ContractKind,
+    Extraction,
+    Message,
+    Problem,
+    Request,
+    Response,
+    Timings,
+    Usage,
+    UsageSource,
+    digest,
+)
+from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Shares of attempts that fail in each way. They are drawn per attempt, so a retry may succeed.
+
+    `rate_limited` is a 429 with `retry_after_s`; `server_error` a 503; `cut_stream` a stream that ends early, with
+    unknown usage. `truncated` responses are cut; `unknown_usage` ones succeed and report nothing.
+    """
+
+    rate_limited: float = 0.0
+    retry_after_s: float = 0.01
+    server_error: float = 0.0
+    cut_stream: float = 0.0
+    truncated: float = 0.0
+    unknown_usage: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.rate_limited, self.server_error, self.cut_stream, self.truncated, self.unknown_usage)
+        if not all(0 <= share <= 1 for share in shares):
+            raise UserError("model.faults: every share must be between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedModel:
+    """What is known of the simulated model.
+
+    Attributes:
+        accuracy: share of right answers by difficulty label and thinking budget, linear between the listed budgets and
+            constant beyond them; thinking off is budget 0. Label `default` serves problems without a listed one.
+        wrong_answers: how many different wrong answers a problem has; the first is the most common, each next one half
+            as common as the one before, so that wrong answers gather votes too.
+        answer_tokens, thinking_tokens: means of the visible answer and of the thinking that the model would do without
+            a budget; both vary log-normally with `token_spread` (standard deviation of the logarithm).
+        first_token_s, seconds_per_token: latency that is recorded; `time_scale` times as long is really waited.
+    """
+
+    accuracy: Mapping[str, Mapping[int, float]]
+    wrong_answers: int = 3
+    answer_tokens: float = 8.0
+    thinking_tokens: float = 40.0
+    token_spread: float = 0.3
+    input_tokens: int = 60
+    first_token_s: float = 0.2
+    seconds_per_token: float = 0.01
+    time_scale: float = 0.0
+    faults: Faults = field(default_factory=Faults)
+    seed: int = 0
+    name: str = "simulated"
+    max_concurrency: int = 64
+    price: PriceRef = field(default_factory=PriceRef)
+    answers: Mapping[tuple[Message, ...], Problem] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for label, table in self.accuracy.items():
+            if not table or not all(0 <= value <= 1 for value in table.values()):
+                raise UserError(f"model.accuracy.{label}: give budgets with accuracies between 0 and 1, for example {{0: 0.3, 64: 0.6}}")
+        if self.wrong_answers < 1:
+            raise UserError("model.wrong_answers: give 1 or more")
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its endpoint is the hash of what it simulates: other settings never share draws."""
+        accuracy = {label: {str(budget): value for budget, value in table.items()} for label, table in self.accuracy.items()}
+        faults = [getattr(self.faults, name) for name in Faults.__dataclass_fields__]
+        shape = [self.wrong_answers, self.answer_tokens, self.thinking_tokens, self.token_spread, self.input_tokens]
+        identity = digest([accuracy, faults, shape, self.first_token_s, self.seconds_per_token, self.seed])
+        support = ThinkingSupport(accepts=(ThinkingMode.OFF, ThinkingMode.BUDGET), min_budget=0, reports_reasoning_tokens=True)
+        return ModelInfo(
+            self.name, f"simulated:{identity}", support, max_concurrency=self.max_concurrency, simulated=True, price=self.price
+        )
+
+    def with_answers(self, problems: Sequence[Problem]) -> SimulatedModel:
+        """The same model, knowing the references of `problems` beside those it knew."""
+        return replace(self, answers={**self.answers, **{problem.messages: problem for problem in problems}})
+
+    def accuracy_of(self, difficulty: str | None, thinking: Thinking) -> float:
+        """Probability of a right answer. Raises `UserError` when the difficulty is not listed and there is no default."""
+        table = self.accuracy.get(difficulty or "default", self.accuracy.get("default"))
+        if table is None:
+            raise UserError(f"model.accuracy: difficulty {difficulty!r} is not listed; add it, or add 'default'")
+        return _interpolated(table, thinking.budget or 0)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Connection]:
+        """Nothing to open."""
+        yield _Simulation(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    model: SimulatedModel
+
+    async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
+        rng = random.Random(f"{self.model.seed}/{request.key}")
+        text, thinking_tokens, answer_tokens = self._drawn(request, rng)
+        luck = random.Random(f"{self.model.seed}/{request.key}/{attempt}")
+        output = min(thinking_tokens + answer_tokens, request.max_output_tokens)
+        cut = output < thinking_tokens + answer_tokens or luck.random() < self.model.faults.truncated
+        seconds = self.model.first_token_s + output * self.model.seconds_per_token
+        started = time.time()
+        # Without a wait the loop must still turn, as it does for every real model.
+        await asyncio.sleep(seconds * self.model.time_scale)
+        self._fail(luck, text)
+        usage = Usage(self.model.input_tokens, output, reasoning_tokens=min(thinking_tokens, output), source=UsageSource.COUNTED)
+        if luck.random() < self.model.faults.unknown_usage:
+            usage = UNKNOWN_USAGE
+        stop = CallStop.MAX_TOKENS if cut else CallStop.END
+        return Response("" if cut else text, stop, usage, Timings(started, self.model.first_token_s, seconds))
+
+    def _drawn(self, request: Request, rng: random.Random) -> tuple[str, int, int]:
+        problem = self.model.answers.get(request.messages)
+        if problem is None:
+            raise CallFailed("invalid_request", "the simulated model does not know this question", retryable=False)
+        right = rng.random() < self.model.accuracy_of(problem.difficulty, request.thinking)
+        ranks = range(self.model.wrong_answers)
+        rank = rng.choices(ranks, weights=[0.5**place for place in ranks])[0]
+        answer = problem.reference if right else wrong_answer(problem, rank)
+        text = answer if problem.contract.extraction is Extraction.WHOLE else f"Answer: {answer}"
+        wanted = _tokens(rng, self.model.thinking_tokens, self.model.token_spread)
+        thinking_tokens = min(wanted, request.thinking.budget or 0)
+        return text, thinking_tokens, _tokens(rng, self.model.answer_tokens, self.model.token_spread)
+
+    def _fail(self, luck: random.Random, text: str) -> None:
+        faults, fate = self.model.faults, luck.random()
+        if fate < faults.rate_limited:
+            raise CallFailed("rate_limited", "simulated 429", retryable=True, retry_after=faults.retry_after_s, http_status=429)
+        fate -= faults.rate_limited
+        if fate < faults.server_error:
+            raise CallFailed("overloaded", "simulated 503", retryable=True, retry_after=0.0, http_status=503)
+        fate -= faults.server_error
+        if fate < faults.cut_stream:
+            partial = text[: len(text) // 2]
+            raise CallFailed("incomplete", "simulated cut stream", retryable=True, retry_after=0.0, partial_text=partial)
+
+
+def wrong_answer(problem: Problem, rank: int) -> str:
+    """The `rank`-th wrong answer to a problem, different from its reference under the problem's contract."""
+    if problem.contract.kind is ContractKind.CHOICE:
+        others = [letter for letter in problem.contract.choices if letter != problem.reference.strip().upper()]
+        return others[rank % len(others)]
+    try:
+        return str(Decimal(problem.reference.replace(",", "")) + rank + 1)
+    except InvalidOperation:
+        return f"wrong {rank + 1}"
+
+
+def _tokens(rng: random.Random, mean: float, spread: float) -> int:
+    if mean <= 0:
+        return 0
+    return max(1, round(rng.lognormvariate(math.log(mean) - spread**2 / 2, spread)))
+
+
+def _interpolated(table: Mapping[int, float], budget: int) -> float:
+    budgets = sorted(table)
+    place = bisect.bisect_right(budgets, budget)
+    if place == 0:
+        return table[budgets[0]]
+    if place == len(budgets):
+        return table[budgets[-1]]
+    low, high = budgets[place - 1], budgets[place]
+    share = (budget - low) / (high - low)
+    return table[low] + share * (table[high] - table[low])

@@ -1,0 +1,357 @@
+"""The session: the one door through which a strategy spends compute on one question.
+
+A strategy asks for draws and gets candidates; the ledger, the store, retries and the reuse of stored draws sit behind.
+What is charged here is what the strategy would have cost alone, whether a draw was stored or fresh (DESIGN 3.3, 3.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Self
+
+from ttc_eval import forcing
+from ttc_eval.answers import AnswerClasses, extract
+from ttc_eval.exchange import Attempt, Exchange
+from ttc_eval.forcing import DrawText, Part, Segment
+from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
+from ttc_eval.records import Amounts, Candidate, Question, Request, Sampling, Solution, StopReason
+from ttc_eval.thinking import Thinking, ThinkingMode
+
+
+@dataclass(frozen=True, slots=True)
+class DrawConfig:
+    """The request configuration that all draws of a cell share, up to the question and the index.
+
+    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed.
+    """
+
+    thinking: Thinking
+    sampling: Sampling
+    answer_tokens: int
+    seed: int
+    pool: str
+
+
+class DrawFailed(Exception):
+    """A draw came to nothing after all its retries. The strategy ends with stop reason `error`."""
+
+
+@dataclass(slots=True)
+class _Charge:
+    attempt: Attempt
+    amounts: Amounts
+    overshoot: bool = False
+
+
+@dataclass(slots=True)
+class _Draw:
+    """What one draw brought: its text, or the reason why there is none. It was charged either way."""
+
+    index: int
+    charges: list[_Charge]
+    text: DrawText | None = None
+    failure: Exception | None = None
+
+    @property
+    def seconds(self) -> float:
+        return float(sum(charge.attempt.row["latency_s"] for charge in self.charges))
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When draws would have ended, had they run `parallel` at a time from the start of the strategy."""
+
+    work: float = 0.0
+    critical: float = 0.0
+    slots: list[float] = field(default_factory=lambda: [0.0])
+
+    def run(self, seconds: float, parallel: int) -> None:
+        while len(self.slots) < parallel:
+            heapq.heappush(self.slots, self.critical if parallel == 1 else 0.0)
+        end = heapq.heappop(self.slots) + seconds
+        heapq.heappush(self.slots, end)
+        self.work += seconds
+        self.critical = max(self.critical, end)
+
+
+class Session:
+    """Spends on behalf of one strategy, for one question, in one cell."""
+
+    def __init__(
+        self,
+        *,
+        question: Question,
+        config: DrawConfig,
+        exchange: Exchange,
+        ledger: Ledger,
+        problem: Account,
+        cell: Account,
+        classes: AnswerClasses,
+    ) -> None:
+        self.question = question
+        self._config = config
+        self._exchange = exchange
+        self._ledger = ledger
+        self._accounts = (problem, cell)
+        self._classes = classes
+        self._clock = _Clock()
+        self._charges: list[_Charge] = []
+        self._candidates: list[Candidate] = []
+
+    def draws(self, count: int, *, parallel: int = 1, max_output_tokens: int | None = None) -> Draws:
+        """The first `count` draws of this question's pool, as candidates in draw order, for `async with` and `async for`.
+
+        Args:
+            parallel: how many draws may be in flight; the candidates and what is charged do not depend on it.
+            max_output_tokens: cap of each draw's output, reasoning included; by default the thinking budget plus the
+                room for the answer. A limit that leaves less lowers the cap of the draw that meets it.
+
+        The iteration ends early when a limit is used up; `ended_by` then says which. Raises `DrawFailed` in the
+        iteration when a draw came to nothing.
+        """
+        return Draws(self, count, parallel, max_output_tokens)
+
+    def solution(self, selected: Candidate | None, stop_reason: StopReason) -> Solution:
+        """The solution of this run: the selected candidate, or unresolved when that is None."""
+        return Solution(
+            stop_reason=stop_reason,
+            attempts=len(self._candidates),
+            valid=sum(candidate.votes for candidate in self._candidates),
+            candidates=tuple(self._candidates),
+            answer=None if selected is None else selected.answer,
+            answer_class=None if selected is None else selected.answer_class,
+        )
+
+    def failed(self, error: str) -> Solution:
+        """The solution of a run that an error ended: nothing is selected, what was spent stays."""
+        return replace(self.solution(None, StopReason.ERROR), error=error)
+
+    @property
+    def charged(self) -> Amounts:
+        """What the strategy has been charged so far."""
+        total = Amounts()
+        for charge in self._charges:
+            total = add(total, charge.amounts)
+        return replace(total, wall_seconds=self._clock.critical)
+
+    @property
+    def work_seconds(self) -> float:
+        """Seconds of all charged calls, one after another."""
+        return self._clock.work
+
+    def use_rows(self) -> list[dict[str, Any]]:
+        """What each call was charged, as rows of `uses` without their cell and problem."""
+        return [
+            {
+                "call_id": charge.attempt.row["call_id"],
+                "position": position,
+                "overshoot": charge.overshoot,
+                "charged_calls": charge.amounts.calls,
+                "charged_input_tokens": charge.amounts.input_tokens,
+                "charged_output_tokens": charge.amounts.output_tokens,
+                "charged_usd": charge.amounts.usd if charge.attempt.row.get("price_version") else None,
+            }
+            for position, charge in enumerate(self._charges)
+        ]
+
+    # What follows is for `Draws`, the session's other half.
+
+    def _request(self, index: int, max_output_tokens: int | None) -> Request:
+        """The request of a whole draw, its cap lowered to the room that the limits leave. Raises `LimitReached`."""
+        config, info = self._config, self._exchange.info
+        budget = config.thinking.budget or 0 if config.thinking.mode is ThinkingMode.BUDGET else 0
+        cap = budget + config.answer_tokens if max_output_tokens is None else max_output_tokens
+        for account in self._accounts:
+            room = account.room("wall_seconds")
+            if room is not None and room <= 0:
+                raise LimitReached(account.scope, "wall_seconds")
+        # The problem's own limit lowers the cap, as in the seed's controller. The cell's does not: other problems hold
+        # parts of it, and a cap that depended on them would make another draw of the same index.
+        room = self._accounts[0].room("output_tokens")
+        if room is not None and room <= budget:
+            raise LimitReached(self._accounts[0].scope, "output_tokens")
+        cap = cap if room is None else min(cap, int(room))
+        return Request(
+            model=info.model or info.name,
+            endpoint=info.endpoint,
+            messages=self.question.messages,
+            thinking=config.thinking,
+            sampling=config.sampling,
+            answer_tokens=min(config.answer_tokens, cap),
+            max_output_tokens=cap,
+            seed=config.seed,
+            draw=index,
+        )
+
+    async def _obtain(self, index: int, max_output_tokens: int | None) -> _Draw:
+        """Draw `index`, fetched and charged, or why it could not be."""
+        draw = _Draw(index, [])
+        try:
+            draw.text = await self._fetch_draw(self._request(index, max_output_tokens), draw.charges)
+        except (LimitReached, DrawFailed, OverReservation) as failure:
+            draw.failure = failure
+        return draw
+
+    async def _fetch_draw(self, request: Request, charges: list[_Charge]) -> DrawText:
+        forced = self._exchange.info.forced
+        if forced is None or request.thinking.mode is not ThinkingMode.BUDGET:
+            response = (await self._spend(Segment(request), charges)).response
+            return DrawText(response.text, response.thinking, response.stop, response.complete)
+        parts: list[Part] = []
+        while (segment := forcing.next_segment(request, forced, parts)) is not None:
+            parts.append(await self._spend(segment, charges))
+        return forcing.assemble(parts, forced)
+
+    async def _spend(self, segment: Segment, charges: list[_Charge]) -> Part:
+        """One segment: reserve, fetch, settle every attempt. Appends to `charges` what was charged."""
+        bound = self._exchange.bound(segment.request)
+        reservations = [await self._ledger.acquire(self._accounts, bound)]
+
+        def admit() -> None:
+            reservations.append(self._ledger.reserve(self._accounts, bound))
+
+        attempts: Sequence[Attempt] = ()
+        try:
+            attempts = tuple((await self._exchange.fetch(segment, self._config.pool, admit)).attempts)
+            while len(reservations) < len(attempts):
+                admit()
+        except LimitReached:
+            attempts = self._exchange.attempts(segment.request)[: len(reservations)]
+            raise
+        finally:
+            for reservation in reservations[len(attempts) :]:
+                self._ledger.release(reservation)
+            charges.extend(self._settle(reservation, attempt) for reservation, attempt in zip(reservations, attempts, strict=False))
+        last = attempts[-1]
+        if last.row.get("error_kind") == "over_reservation":
+            raise OverReservation(last.row["error"])
+        if last.response is None:
+            raise DrawFailed(f"{last.row['error_kind']}: {last.row['error']}")
+        return Part(segment, last.response)
+
+    def _settle(self, reservation: Reservation, attempt: Attempt) -> _Charge:
+        usd = attempt.row["cost_usd"]
+        used = used_amounts(attempt.usage, reservation.amounts, None if usd is None else Decimal(str(usd)), 0.0)
+        try:
+            return _Charge(attempt, self._ledger.settle(reservation, used))
+        except OverReservation:
+            return _Charge(attempt, reservation.amounts)
+
+    async def _consume(self, draw: _Draw, parallel: int) -> Candidate:
+        """Take a draw into the run: its time passes, and its text becomes a candidate. Raises what made it fail."""
+        self._charges.extend(draw.charges)
+        late = self._pass_time(draw.seconds, parallel)
+        if late is not None:
+            # It was paid for, and it came too late to count; a stored draw is judged by the latency that was recorded.
+            raise LimitReached(late, "wall_seconds")
+        if draw.text is None:
+            assert draw.failure is not None
+            raise draw.failure
+        extracted = extract(draw.text.text, self.question.contract, complete=draw.text.complete)
+        answer_class = None if extracted.answer is None else await self._classes.aclassify(extracted.answer)
+        candidate = Candidate(
+            position=len(self._candidates),
+            draw=draw.index,
+            text=draw.text.text,
+            answer=extracted.answer,
+            answer_class=answer_class,
+            complete=draw.text.complete,
+            call_ids=tuple(charge.attempt.row["call_id"] for charge in draw.charges),
+        )
+        self._candidates.append(candidate)
+        return candidate
+
+    def _discard(self, draw: _Draw) -> None:
+        """A draw beyond the stopping point: billed, and not charged to the strategy."""
+        for charge in draw.charges:
+            self._ledger.refund(self._accounts, charge.amounts)
+            self._charges.append(_Charge(charge.attempt, Amounts(), overshoot=True))
+
+    def _pass_time(self, seconds: float, parallel: int) -> Scope | None:
+        """Let a draw's time pass; returns the scope whose time limit it overran, if any."""
+        before, late = self._clock.critical, None
+        self._clock.run(seconds, parallel)
+        passed = self._clock.critical - before
+        for account in self._accounts:
+            room = account.room("wall_seconds")
+            if room is not None and passed > room:
+                late = account.scope
+            self._ledger.charge((account,), Amounts(wall_seconds=passed if room is None else min(passed, max(0.0, float(room)))))
+        return late
+
+    def _fits_ahead(self, draws_ahead: int, max_output_tokens: int | None) -> bool:
+        """Whether a draw can be dispatched early without changing the cap or the fate of those before it."""
+        try:
+            bound = self._exchange.bound(self._request(0, max_output_tokens))
+        except LimitReached:
+            return False
+        segments = 1 if self._exchange.info.forced is None else 2 + self._config.thinking.max_extensions
+        whole = Amounts(segments, bound.input_tokens * segments, bound.output_tokens, bound.usd * segments)
+        everything = whole
+        for _ in range(draws_ahead):
+            everything = add(everything, whole)
+        timed = any(account.room("wall_seconds") is not None for account in self._accounts)
+        return not timed and all(account.lacking(everything) is None for account in self._accounts)
+
+
+class Draws:
+    """Candidates in draw order, some of them fetched ahead. See `Session.draws`.
+
+    Attributes:
+        ended_by: the limit that ended the iteration early; None when all draws were consumed or the strategy stopped.
+    """
+
+    def __init__(self, session: Session, count: int, parallel: int, max_output_tokens: int | None) -> None:
+        self._session = session
+        self._count = count
+        self._parallel = max(1, parallel)
+        self._cap = max_output_tokens
+        self._next = 0
+        self._ahead: dict[int, asyncio.Task[_Draw]] = {}
+        self.ended_by: StopReason | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        tasks = [self._ahead[index] for index in sorted(self._ahead)]
+        self._ahead.clear()
+        if not tasks:
+            return
+        if error is not None and not isinstance(error, Exception):
+            for task in tasks:
+                task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, _Draw):
+                self._session._discard(result)
+
+    def __aiter__(self) -> AsyncIterator[Candidate]:
+        return self
+
+    async def __anext__(self) -> Candidate:
+        if self._next >= self._count or self.ended_by is not None:
+            raise StopAsyncIteration
+        draw = await self._obtained(self._next)
+        self._next += 1
+        try:
+            return await self._session._consume(draw, self._parallel)
+        except LimitReached as limit:
+            self.ended_by = limit.stop_reason
+            raise StopAsyncIteration from None
+
+    def _obtained(self, index: int) -> Awaitable[_Draw]:
+        obtain: Callable[[int, int | None], Any] = self._session._obtain
+        if self._parallel == 1:
+            return obtain(index, self._cap)  # type: ignore[no-any-return]
+        for ahead in range(index, min(index + self._parallel, self._count)):
+            if ahead in self._ahead:
+                continue
+            if ahead > index and not self._session._fits_ahead(ahead - index, self._cap):
+                break
+            self._ahead[ahead] = asyncio.create_task(obtain(ahead, self._cap))
+        return self._ahead.pop(index)
