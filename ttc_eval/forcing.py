@@ -61,7 +61,7 @@ def next_segment(draw: Request, forced: ForcedThinking, parts: Sequence[Part]) -
     ended_early = last is not None and last.complete
     if ended_early and draw.thinking.at_limit is AtLimit.EXTEND and len(thoughts) <= draw.thinking.max_extensions and left > 0:
         return _thinking(draw, forced, _thought(thoughts, forced) + forced.wait, left, len(parts))
-    prefix = forced.skip if budget == 0 else f"{forced.open}{_thought(thoughts, forced)}{forced.close}"
+    prefix = forced.skip if budget == 0 else f"{forced.open}{_thought(thoughts, forced).rstrip()}{forced.close}"
     return Segment(
         replace(
             draw,

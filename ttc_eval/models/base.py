@@ -66,7 +66,8 @@ class ModelInfo:
         endpoint: identity of what answers, part of every draw's address. It does not hold a port or a key.
         max_concurrency: how many requests may be in flight at once.
         simulated: whether its answers are invented; such rows are marked wherever they are shown.
-        free: whether a call costs no money by its nature (it runs here). Its price is still unknown, not 0.
+        one_by_one: whether the requests about one question should follow each other, so that the prompt of the last is
+            still in the cache of the slot that the next one gets.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ModelInfo:
     model: str | None = None
     max_concurrency: int = 16
     simulated: bool = False
+    one_by_one: bool = False
     price: PriceRef = field(default_factory=PriceRef)
 
 

@@ -51,7 +51,7 @@ class LocalModel:
     sha256: str | None = None
     context_tokens: int = 512
     threads: int = 0
-    max_concurrency: int = 16
+    max_concurrency: int = 8
 
     def __post_init__(self) -> None:
         if self.context_tokens < 64 or self.max_concurrency < 1 or self.threads < 0:
@@ -66,6 +66,7 @@ class LocalModel:
             thinking=_SUPPORT,
             forced=self.forced,
             max_concurrency=self.max_concurrency,
+            one_by_one=True,
         )
 
     @asynccontextmanager
@@ -132,13 +133,15 @@ def _start(path: Path, context_tokens: int, threads: int, slots: int) -> xllamac
     parameters.model.path = str(path)
     parameters.n_parallel = slots
     parameters.n_ctx = context_tokens * slots
-    parameters.n_batch = parameters.n_ubatch = 512
+    parameters.n_batch, parameters.n_ubatch = 2048, 512
+    parameters.kv_unified = False
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads or _cores()
     parameters.n_threads_http = slots + 4
     parameters.verbosity = -1
     parameters.warmup = False
     parameters.fit_params = False
     parameters.cache_ram_mib = 0
+    parameters.ui = False
     return xllamacpp.Server(parameters)
 
 

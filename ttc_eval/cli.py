@@ -1,0 +1,72 @@
+"""The command line: `ttc-eval COMMAND`. Heavy imports wait until their command runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ttc_eval.errors import UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (2 for a mistake in the command)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["sweep"]:
+        # Everything after `sweep` is Hydra's.
+        from ttc_eval.sweep.app import main as sweep
+
+        return sweep(given[1:])
+    parser = _parser()
+    options = parser.parse_args(given)
+    command: Callable[[argparse.Namespace], int] | None = getattr(options, "command", None)
+    if command is None:
+        parser.print_help()
+        return 0
+    try:
+        return command(options)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    from ttc_eval import __version__
+
+    parser = argparse.ArgumentParser(prog="ttc-eval", description="Measure what test-time compute buys, and what it costs.")
+    parser.add_argument("--version", action="version", version=f"ttc-eval {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands.add_parser("sweep", help="run a sweep: ttc-eval sweep [-m] KEY=VALUE… (ttc-eval sweep --help lists the keys)", add_help=False)
+    report = commands.add_parser("report", help="figures and tables of a study, as files")
+    report.add_argument("database", nargs="?", type=Path, help="the study's DuckDB file; by default the newest in results/")
+    report.add_argument("--out", type=Path, default=None, help="folder to write to (default: beside the database, <study>-report)")
+    report.set_defaults(command=_report)
+    cells = commands.add_parser("cells", help="the table of a study's cells")
+    cells.add_argument("database", nargs="?", type=Path, help="the study's DuckDB file; by default the newest in results/")
+    cells.set_defaults(command=_cells)
+    return parser
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ttc_eval.report import write_report
+    from ttc_eval.study import newest_study, open_study
+
+    study = open_study(options.database or newest_study())
+    for path in write_report(study, options.out):
+        print(path)
+    return 0
+
+
+def _cells(options: argparse.Namespace) -> int:
+    from ttc_eval.study import newest_study, open_study
+    from ttc_eval.sweep.summary import output_console, table
+
+    study = open_study(options.database or newest_study())
+    console = output_console()
+    console.print(table(study.cells(), console.width))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

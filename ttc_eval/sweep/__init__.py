@@ -1,0 +1,13 @@
+"""The sweep: the Hydra app, its launcher's other half, the runner, and what the terminal shows.
+
+Why one process: the cells of a sweep share one model, one ledger and one pool of draws; separate processes would each
+pay for their own.
+
+| module | role |
+|---|---|
+| `config` | typed configs: what YAML and overrides say, checked before anything is spent |
+| `app` | the Hydra application and its errors |
+| `prepare` | a config becomes a `Cell`: problems loaded, everything refused that can be refused |
+| `runner` | runs all cells in one event loop |
+| `progress`, `summary` | what the terminal shows meanwhile and afterwards |
+"""

@@ -1,0 +1,181 @@
+"""The Hydra application `ttc-eval sweep`, and what it says of a user's mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from rich.console import Console
+
+from ttc_eval.errors import UserError
+from ttc_eval.resources import share
+
+GROUPS = ("model", "thinking", "strategy", "dataset", "limits", "experiment")
+
+# Hydra only composes: what it composed is collected here and run when it has returned, so that its job log, its error
+# texts and its exit codes stay out of the way.
+_composed: list[DictConfig] = []
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `ttc-eval sweep ARGUMENTS`; returns the exit code.
+
+    0: all cells finished. 1: a cell or a problem failed, or a limit stopped the sweep. 2: a mistake in the command.
+    130: interrupted.
+    """
+    try:
+        composed = compose(arguments)
+        return run_all([plain(config) for config in composed], arguments) if composed else 0
+    except UserError as error:
+        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
+        return 2
+
+
+def compose(arguments: Sequence[str]) -> list[DictConfig]:
+    """The configs of all cells that the arguments ask for; none for `--help` and its like. Raises `UserError`."""
+    # Hydra then raises its errors instead of printing them and ending the process.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    OmegaConf.register_new_resolver("sweep_stamp", _stamp, use_cache=True, replace=True)
+    # The parser that Hydra uses takes overrides in one run only, so `a=1 -m b=2` is put in its order.
+    flags = [one for one in arguments if one in ("-m", "--multirun")]
+    sys.argv = ["ttc-eval sweep", *flags, *(one for one in arguments if one not in flags)]
+    _composed.clear()
+    try:
+        _hydra_main()
+        return list(_composed)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise UserError(explain(error, arguments)) from None
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def collect(config: DictConfig) -> None:
+    """Take in one composed config; called by Hydra's single run and by the launcher."""
+    _composed.append(config)
+
+
+def _stamp() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+
+
+@hydra.main(version_base="1.3", config_path=str(share() / "configs"), config_name="sweep")
+def _hydra_main(config: DictConfig) -> None:
+    collect(config)
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A composed config as plain values, with everything interpolated and Hydra's own part left out."""
+    try:
+        values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise UserError(f"{error.full_key}: it needs a value; give {error.full_key}=…") from None
+    except OmegaConfBaseException as error:
+        raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from None
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items() if key != "hydra"}
+
+
+def run_all(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str]) -> int:
+    """Run the cells of one invocation together and show the outcome; returns the exit code."""
+    from ttc_eval.sweep.prepare import prepare
+    from ttc_eval.sweep.progress import watching
+    from ttc_eval.sweep.runner import run
+    from ttc_eval.sweep.summary import output_console
+
+    console = output_console()
+    plan = prepare(composed, overrides)
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(run(plan, lambda state: watching(state, console)))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        state = loop.run_until_complete(task)
+    from ttc_eval.sweep import summary
+
+    if state.stopped_by is not None:
+        summary.tell_stopped(state, f"ttc-eval sweep {' '.join(overrides)}", console)
+    cells = summary.cell_metrics(state)
+    if cells["n_problems"].sum():
+        summary.tell(state, cells, _figures(state, cells), console)
+    if state.stopped_by == "interrupted":
+        return 130
+    if state.status != "finished":
+        return 1
+    summary.tell_next(state, console)
+    return 0
+
+
+def _figures(state: Any, cells: Any) -> list[str]:
+    from ttc_eval import plots
+
+    saved = plots.save(plots.overview(cells, interval_method="95 % Wilson intervals"), state.plan.paths.figure("overview"))
+    return [str(path) for path in saved]
+
+
+def explain(error: Exception, arguments: Sequence[str]) -> str:
+    """Hydra's complaint in two lines: what was wrong, and the choices."""
+    text = str(error)
+    missing_choice = re.search(r"Could not find '([\w/]+)/([^'/]+)'", text)
+    if missing_choice:
+        group, choice = missing_choice[1], missing_choice[2]
+        options = _options(group)
+        return f"{group}={choice}: there is no such {group}; {_suggestion(choice, options)}the choices are: {', '.join(options)}"
+    wrong_key = re.search(r"Could not override '([^']+)'|Key '([^']+)' is not in struct", text)
+    if wrong_key:
+        key = wrong_key[1] or wrong_key[2]
+        return _explain_key(key, arguments)
+    wrong_group = re.search(r"Could not override '(\w+)'\.?\s*No match in the defaults list", text)
+    if wrong_group:
+        return f"{wrong_group[1]}: there is no such key or group; the groups are: {', '.join(GROUPS)}"
+    if "Ambiguous value" in text:
+        argument = re.search(r"argument '([^']+)'", text)
+        return f"{argument[1] if argument else 'a comma'}: to sweep over several values add -m; for one list write [a,b]"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("Set the environment")]
+    merging = re.search(r"Error merging override (.+)", text)
+    return f"{merging[1]}: {lines[-1]}" if merging else " ".join(lines[:2])
+
+
+def _explain_key(key: str, arguments: Sequence[str]) -> str:
+    parent, _, last = key.rpartition(".")
+    keys = _keys_of(parent, key, arguments)
+    where = f"{parent}." if parent else ""
+    if not keys:
+        return f"{key}: there is no such key"
+    return f"{key}: there is no such key; {_suggestion(last, keys, where)}the keys are: {', '.join(keys)}"
+
+
+def _suggestion(word: str, choices: Sequence[str], prefix: str = "") -> str:
+    close = difflib.get_close_matches(word, choices, n=1)
+    return f"did you mean {prefix}{close[0]}? " if close else ""
+
+
+def _options(group: str) -> list[str]:
+    folder = share() / "configs" / group
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def _keys_of(parent: str, wrong: str, arguments: Sequence[str]) -> list[str]:
+    """The keys beside a wrong one, from the config composed without the overrides that contain it."""
+    kept = [one for one in arguments if "=" in one and not one.startswith("-") and not one.lstrip("+~").startswith((f"{wrong}=", "hydra"))]
+    kept = [one.split(",")[0] if not one.split("=", 1)[1].startswith(("[", "{", "'", '"')) else one for one in kept]
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(str(share() / "configs"), version_base="1.3"):
+            node: Any = hydra.compose("sweep", overrides=kept)
+            node = OmegaConf.select(node, parent) if parent else node
+    except (HydraException, OmegaConfBaseException):
+        return []
+    return sorted(str(key) for key in node if key != "_target_") if isinstance(node, DictConfig) else []

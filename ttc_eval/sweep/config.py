@@ -1,0 +1,164 @@
+"""Typed configs: composed YAML becomes dataclasses, or an error that names the key and the choices.
+
+A node with `_target_` becomes that dataclass; its fields are the allowed keys and their annotations the types. Nothing
+is registered anywhere: a new strategy or model is a dataclass and a YAML file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ttc_eval.datasets import Dataset
+from ttc_eval.errors import UserError
+from ttc_eval.exchange import RetryPolicy
+from ttc_eval.ledger import Limits
+from ttc_eval.models.base import Model
+from ttc_eval.records import JSON, Sampling
+from ttc_eval.strategies import Strategy
+from ttc_eval.thinking import Thinking
+
+# Settings of how calls are made, not of what is asked: they do not make another cell.
+_NOT_IDENTITY = frozenset({"max_concurrency", "timeouts", "api_key_env", "api_key_file", "headers"})
+
+
+@dataclass(frozen=True, slots=True)
+class AllLimits:
+    """Limits of the whole sweep (what is billed), of each cell and of each problem (what is charged)."""
+
+    sweep: Limits = field(default_factory=Limits)
+    cell: Limits = field(default_factory=Limits)
+    problem: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class CellConfig:
+    """One composed config, typed. `plain` is what it was composed from, without anything secret."""
+
+    model: Model
+    thinking: Thinking
+    strategy: Strategy
+    dataset: Dataset
+    limits: AllLimits
+    sampling: Sampling
+    retry: RetryPolicy
+    answer_tokens: int
+    seed: int
+    study: str
+    results_dir: str
+    plain: JSON
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The part of the config that makes the cell what it is."""
+        plain = dict(self.plain)
+        model = {key: value for key, value in plain["model"].items() if key not in _NOT_IDENTITY}
+        limits = {scope: plain["limits"][scope] for scope in ("cell", "problem")}
+        rest = {key: plain[key] for key in ("thinking", "strategy", "dataset", "sampling", "answer_tokens", "seed")}
+        return {"model": model, "limits": limits, **rest}
+
+
+def parse(composed: Mapping[str, Any]) -> CellConfig:
+    """A composed config as typed objects. Raises `UserError` that names the first wrong key or value."""
+    known = {entry.name for entry in dataclasses.fields(CellConfig)} - {"plain"}
+    unknown = sorted(set(composed) - known)
+    if unknown:
+        raise UserError(_unknown_key(unknown[0], sorted(known), ""))
+    missing = sorted(known - set(composed))
+    if missing:
+        raise UserError(f"{missing[0]}: it is missing from the config")
+    answer_tokens, seed = composed["answer_tokens"], composed["seed"]
+    if not isinstance(answer_tokens, int) or answer_tokens < 1:
+        raise UserError(f"answer_tokens={answer_tokens}: give 1 or more tokens")
+    if not isinstance(seed, int):
+        raise UserError(f"seed={seed}: give a whole number")
+    return CellConfig(
+        model=build(composed["model"], "model"),
+        thinking=typed(Thinking, composed["thinking"], "thinking"),
+        strategy=build(composed["strategy"], "strategy"),
+        dataset=typed(Dataset, composed["dataset"], "dataset"),
+        limits=typed(AllLimits, composed["limits"], "limits"),
+        sampling=typed(Sampling, composed["sampling"], "sampling"),
+        retry=typed(RetryPolicy, composed["retry"], "retry"),
+        answer_tokens=answer_tokens,
+        seed=seed,
+        study=str(composed["study"]),
+        results_dir=str(composed["results_dir"]),
+        plain=_without_secrets(composed),
+    )
+
+
+def build(node: Any, where: str) -> Any:
+    """The object that a node with `_target_` describes."""
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise UserError(f"{where}: it needs a _target_, the dataclass that it configures")
+    target = _resolve(str(node["_target_"]), where)
+    return typed(target, {key: value for key, value in node.items() if key != "_target_"}, where)
+
+
+def typed(target: Any, values: Any, where: str) -> Any:
+    """`values` as an instance of the dataclass `target`. Raises `UserError` naming the key, its value and its type."""
+    if not isinstance(values, Mapping):
+        raise UserError(f"{where}: give keys and values, not {values!r}")
+    _check_keys(target, values, where)
+    try:
+        return _adapter(target).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join([where, *(str(part) for part in first["loc"])])
+        problem = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{key}={first['input']!r}: {problem[0].lower()}{problem[1:]}") from None
+
+
+def _check_keys(target: Any, values: Mapping[str, Any], where: str) -> None:
+    fields = {entry.name: entry for entry in dataclasses.fields(target)}
+    for key, value in values.items():
+        if key not in fields:
+            raise UserError(_unknown_key(str(key), sorted(fields), f"{where}."))
+        nested = _nested_dataclass(target, key)
+        if nested is not None and isinstance(value, Mapping):
+            _check_keys(nested, value, f"{where}.{key}")
+
+
+def _nested_dataclass(target: Any, key: str) -> Any:
+    from typing import get_args, get_type_hints
+
+    hint = get_type_hints(target)[key]
+    return next((option for option in (hint, *get_args(hint)) if dataclasses.is_dataclass(option)), None)
+
+
+def _unknown_key(key: str, choices: list[str], prefix: str) -> str:
+    close = difflib.get_close_matches(key, choices, n=1)
+    hint = f"did you mean {prefix}{close[0]}? " if close else ""
+    return f"{prefix}{key}: there is no such key; {hint}The keys are: {', '.join(choices)}"
+
+
+def _resolve(name: str, where: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    try:
+        target = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"{where}._target_={name}: it cannot be imported: {error}") from None
+    if not dataclasses.is_dataclass(target):
+        raise UserError(f"{where}._target_={name}: it is not a dataclass")
+    return target
+
+
+@lru_cache(maxsize=256)
+def _adapter(target: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(target)
+
+
+def _without_secrets(composed: Mapping[str, Any]) -> dict[str, Any]:
+    plain = dict(composed)
+    model = dict(plain["model"])
+    if model.get("headers"):
+        model["headers"] = dict.fromkeys(model["headers"], "***")
+    return plain | {"model": model}

@@ -1,0 +1,275 @@
+"""The runner: all cells of a sweep in one process and one event loop, sharing models, ledger, journal and draws."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttc_eval.answers import AnswerClasses, same_answer
+from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
+from ttc_eval.ledger import Account, Ledger, OverReservation, Scope
+from ttc_eval.models.base import ModelInfo
+from ttc_eval.records import ContractKind, Problem, Solution, StopReason
+from ttc_eval.session import DrawFailed, Session
+from ttc_eval.store import Journal
+from ttc_eval.store.loader import DatabaseBusy, load
+from ttc_eval.sweep import rows
+from ttc_eval.sweep.history import History, read_history
+from ttc_eval.sweep.prepare import Cell, Plan
+
+# Errors that every other call of the model would meet as well: they end the cell.
+_FATAL_KINDS = ("authentication", "credit", "permission", "model_not_found")
+_LOAD_EVERY_S = 2.0
+
+
+@dataclass(slots=True)
+class CellState:
+    """How far a cell is."""
+
+    cell: Cell
+    account: Account
+    left: int
+    done: int = 0
+    done_before: int = 0
+    errors: int = 0
+    status: str = "running"
+    error: str | None = None
+    started_at: float = field(default_factory=time.time)
+
+
+@dataclass(slots=True)
+class SweepState:
+    """What the progress display shows and the outcome is made from."""
+
+    plan: Plan
+    sweep_id: str
+    resumed: bool
+    cells: dict[str, CellState]
+    tally: Tally
+    started: float = field(default_factory=time.monotonic)
+    stopped_by: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """`stopped` by a limit or by the user, `failed` when a cell or a problem did, else `finished`."""
+        if self.stopped_by is not None:
+            return "stopped"
+        failed = any(state.status == "failed" or state.errors for state in self.cells.values())
+        return "failed" if failed else "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One problem for one worker, in one or several cells, one after another."""
+
+    problem: Problem
+    states: tuple[CellState, ...]
+    exchange: Exchange
+
+
+async def run(plan: Plan, watch: Callable[[SweepState], contextlib.AbstractContextManager[object]]) -> SweepState:
+    """Run a plan to its end and load everything into the study's database.
+
+    Args:
+        watch: opens the progress display for the time of the run.
+
+    Cancelling the task stops the sweep cleanly: calls in flight are cancelled and stored as such, what was received is
+    kept, and the same command goes on from there.
+    """
+    load(plan.paths)
+    history = read_history(plan)
+    state = _state(plan, history)
+    limits = plan.cells[0].config.limits.sweep
+    wallet = Account(Scope.SWEEP, limits, history.billed)
+    deadline = None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds
+    stop = asyncio.Event()
+    async with Journal(plan.paths.journals) as journal:
+        await journal.append(rows.opening(plan, state, history))
+        loader = asyncio.create_task(_keep_loading(plan, stop))
+        try:
+            with watch(state):
+                await _run_cells(state, history, journal, Ledger(), wallet, deadline)
+        except asyncio.CancelledError:
+            state.stopped_by = "interrupted"
+        finally:
+            stop.set()
+            await asyncio.shield(loader)
+            for cell_state in state.cells.values():
+                _close(cell_state, state)
+            await journal.append(rows.closing(state, history))
+    try:
+        await asyncio.to_thread(load, plan.paths, on_wait=state.notes.append)
+    except DatabaseBusy as busy:
+        state.notes.append(f"{busy}: everything is safe in {plan.paths.journals}; it is loaded when the file is next read")
+    return state
+
+
+def _state(plan: Plan, history: History) -> SweepState:
+    cells = {}
+    for cell in plan.cells:
+        done = len(history.solved[cell.cell_id])
+        account = Account(Scope.CELL, cell.config.limits.cell, history.charged[cell.cell_id])
+        errors = history.errors[cell.cell_id]
+        cells[cell.cell_id] = CellState(cell, account, len(cell.problems) - done, done, done, errors)
+    return SweepState(plan, history.sweep_id, history.resumed, cells, Tally())
+
+
+def _close(cell_state: CellState, state: SweepState) -> None:
+    if cell_state.status != "running":
+        return
+    if cell_state.left == 0:
+        cell_state.status = "finished"
+    else:
+        cell_state.status, cell_state.error = "stopped", state.stopped_by
+
+
+async def _keep_loading(plan: Plan, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(stop.wait(), _LOAD_EVERY_S)
+        if not stop.is_set():
+            with contextlib.suppress(DatabaseBusy):
+                await asyncio.to_thread(load, plan.paths, wait_seconds=0.2)
+
+
+async def _run_cells(
+    state: SweepState, history: History, journal: Journal, ledger: Ledger, wallet: Account, deadline: float | None
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        exchanges: dict[int, Exchange] = {}
+        for model, info in _distinct_models(state):
+            users = [cell_state for cell_state in state.cells.values() if cell_state.cell.model is model]
+            try:
+                connection = await stack.enter_async_context(model.connect())
+            except Exception as error:
+                # One model that does not start takes its own cells down, and no others.
+                for cell_state in users:
+                    cell_state.status, cell_state.error = "failed", _said(error)
+                continue
+            exchange = Exchange(
+                info=info,
+                connection=connection,
+                journal=journal,
+                ledger=ledger,
+                wallet=wallet,
+                sweep_id=state.sweep_id,
+                retry=users[0].cell.config.retry,
+                tally=state.tally,
+                deadline=deadline,
+            )
+            exchange.remember(history.calls(cell_state.cell.draw.pool for cell_state in users))
+            exchanges[id(model)] = exchange
+        classes: dict[str, AnswerClasses] = {}
+        work = _ordered(state, history, exchanges)
+        # Twice as many workers as calls in flight, since some wait for draws that others have dispatched.
+        workers = sum(exchange.info.max_concurrency * (1 if exchange.info.one_by_one else 2) for exchange in exchanges.values())
+        tasks = [asyncio.create_task(_worker(work, state, history, journal, ledger, classes)) for _ in range(workers)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _distinct_models(state: SweepState) -> Iterable[tuple[Any, ModelInfo]]:
+    models = {id(cell_state.cell.model): cell_state.cell.model for cell_state in state.cells.values() if cell_state.left}
+    return [(model, model.info) for model in models.values()]
+
+
+def _ordered(state: SweepState, history: History, exchanges: dict[int, Exchange]) -> Iterator[_Work]:
+    """Work in an order that lets cells share: draws within a pool, and the prompt's cache within a question.
+
+    All cells of a pool meet at one problem, then at the next, so that they find each other's draws. Where a model's
+    requests about one question should follow each other, one worker does them all.
+    """
+    groups: dict[tuple[int, str], list[CellState]] = defaultdict(list)
+    for cell_state in state.cells.values():
+        if cell_state.status == "running" and cell_state.left:
+            cell, exchange = cell_state.cell, exchanges[id(cell_state.cell.model)]
+            groups[id(cell.model), "" if exchange.info.one_by_one else cell.draw.pool].append(cell_state)
+    for group in groups.values():
+        exchange = exchanges[id(group[0].cell.model)]
+        problems = {problem.problem_id: problem for cell_state in group for problem in cell_state.cell.problems}
+        asked = {cell_state.cell.cell_id: {problem.problem_id for problem in cell_state.cell.problems} for cell_state in group}
+        for problem_id, problem in problems.items():
+            open_states = tuple(
+                cell_state
+                for cell_state in group
+                if problem_id in asked[cell_state.cell.cell_id] and problem_id not in history.solved[cell_state.cell.cell_id]
+            )
+            if exchange.info.one_by_one:
+                yield _Work(problem, open_states, exchange)
+            else:
+                yield from (_Work(problem, (cell_state,), exchange) for cell_state in open_states)
+
+
+async def _worker(
+    work: Iterator[_Work], state: SweepState, history: History, journal: Journal, ledger: Ledger, classes: dict[str, AnswerClasses]
+) -> None:
+    for item in work:
+        known = history.classes.get(item.problem.problem_id, ())
+        shared = classes.setdefault(item.problem.problem_id, AnswerClasses(item.problem.contract, known))
+        for cell_state in item.states:
+            # A cell that has failed meanwhile is not worked on any more.
+            if cell_state.status != "running":
+                continue
+            try:
+                await _solve(cell_state, item.problem, item.exchange, journal, ledger, shared)
+            except SweepLimitReached as limit:
+                # Calls in flight are paid for and go on; what still fits may be finished.
+                state.stopped_by = str(limit)
+                return
+            except Exception as error:
+                # A defect of one strategy, or usage beyond its cap, is that cell's end and no other's.
+                cell_state.status, cell_state.error = "failed", _said(error)
+
+
+async def _solve(
+    cell_state: CellState, problem: Problem, exchange: Exchange, journal: Journal, ledger: Ledger, classes: AnswerClasses
+) -> None:
+    cell = cell_state.cell
+    session = Session(
+        question=problem.question(),
+        config=cell.draw,
+        exchange=exchange,
+        ledger=ledger,
+        problem=Account(Scope.PROBLEM, cell.config.limits.problem),
+        cell=cell_state.account,
+        classes=classes,
+    )
+    failure: Exception | None = None
+    try:
+        solution = await cell.config.strategy.solve(session)
+    except (DrawFailed, OverReservation) as error:
+        failure, solution = error, session.failed(str(error))
+    grades = await _grade(problem, solution)
+    journal.note(rows.solved(cell.cell_id, problem.problem_id, solution, session, grades))
+    cell_state.left -= 1
+    cell_state.done += 1
+    cell_state.errors += solution.stop_reason is StopReason.ERROR
+    if isinstance(failure, OverReservation) or (failure is not None and str(failure).startswith(_FATAL_KINDS)):
+        raise failure
+
+
+async def _grade(problem: Problem, solution: Solution) -> dict[str, bool]:
+    """Whether each answer class among the candidates is right; the one place where a reference is read."""
+    seen = sorted({candidate.answer_class for candidate in solution.candidates if candidate.answer_class is not None})
+    if problem.contract.kind is not ContractKind.MATH:
+        return {answer: same_answer(answer, problem.reference, problem.contract) for answer in seen}
+    return {answer: await asyncio.to_thread(same_answer, answer, problem.reference, problem.contract) for answer in seen}
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def unfinished(state: SweepState) -> Sequence[CellState]:
+    """The cells that failed, were stopped, or hold problems that ended in an error."""
+    return [cell_state for cell_state in state.cells.values() if cell_state.status != "finished" or cell_state.errors]

@@ -1,0 +1,163 @@
+"""What the terminal shows after a sweep: the table of cells, what went wrong, the figure, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ttc_eval.store import reading
+from ttc_eval.sweep.runner import SweepState, unfinished
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WIDE = 132
+_WIDE_HEADS = ("coverage", "selected-answer\naccuracy", "success", "candidate-set\nsuccess (oracle)", "selection\ngap", "output\ntokens")
+_NARROW_HEADS = ("cover-\nage", "sel.-ans.\naccuracy", "success", "cand.-set\n(oracle)", "sel.\ngap", "output\ntokens")
+
+
+def cell_metrics(state: SweepState) -> pd.DataFrame:
+    """The rows of `cell_metrics` for the cells of this sweep, in the sweep's order."""
+    with reading(state.plan.paths.database) as connection:
+        found = connection.execute("SELECT * FROM cell_metrics WHERE list_contains(?, cell_id)", [list(state.cells)]).df()
+    order = {cell_id: place for place, cell_id in enumerate(state.cells)}
+    return found.sort_values("cell_id", key=lambda ids: ids.map(order)).reset_index(drop=True)
+
+
+def output_console() -> Console:
+    """The console of standard output; wide where it goes to a file or a pipe, which have no width."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def table(cells: pd.DataFrame, width: int) -> Table:
+    """Cells and their metrics: percentages with their 95 % intervals, and means per problem.
+
+    Below `_WIDE` columns the intervals stand under their values, so that the table fits a terminal of 80.
+    """
+    wide = width >= _WIDE
+    interval = " [{:.0f}, {:.0f}]" if wide else "\n{:.0f}–{:.0f}"
+    constant = [name for name in ("model", "dataset", "split", "n_problems") if cells[name].nunique() == 1]
+    priced = bool(cells["charged_usd"].notna().any())
+    shown = Table(box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    varying = [name for name in ("model", "dataset", "split") if name not in constant]
+    for name in [*varying, *(("thinking", "strategy") if wide else ("thinking\nstrategy",))]:
+        shown.add_column(name, no_wrap=True)
+    heads = _WIDE_HEADS if wide else _NARROW_HEADS
+    for name in [*(["n"] if "n_problems" not in constant else []), *heads, "calls", *(["USD per\ncorrect"] if priced else [])]:
+        shown.add_column(name, justify="right")
+    for row in cells.to_dict("records"):
+        labels = [row["thinking_label"], row["strategy_label"]]
+        shown.add_row(
+            *(str(row[name]) for name in varying),
+            *(labels if wide else ["\n".join(labels)]),
+            *([str(row["n_problems"])] if "n_problems" not in constant else []),
+            *(_share(row, name, interval) for name in ("coverage", "selected_accuracy", "success", "candidate_success", "selection_gap")),
+            _mean(row, interval),
+            _number(row["mean_calls"]),
+            *([_usd(row)] if priced else []),
+        )
+    said = [f"n = {cells['n_problems'].iloc[0]} problems" if name == "n_problems" else str(cells[name].iloc[0]) for name in constant]
+    charged, billed = cells["charged_calls"].sum(), cells["billed_calls"].sum()
+    shown.title = ", ".join(said) + "; shares in % with 95 % Wilson intervals over problems; tokens and calls per problem"
+    shown.caption = f"calls: {charged:.0f} charged, {billed:.0f} billed (draws are shared)" + ("" if priced else "; USD: no price")
+    shown.caption_justify = "left"
+    return shown
+
+
+def tell(state: SweepState, cells: pd.DataFrame, figures: Sequence[str], console: Console) -> None:
+    """Print the table, the failures, the files and the next steps."""
+    if cells["simulated"].any():
+        console.print(Text("Simulated: these answers were invented, see docs/models.md.", style="bold yellow"))
+    console.print(table(cells, console.width))
+    for note in state.notes:
+        console.print(Text(note, style="yellow"))
+    for cell in unfinished(state):
+        name = f"{cell.cell.model.info.name}, {cell.cell.config.thinking.label}, {cell.cell.config.strategy.label}"
+        if cell.status == "failed":
+            console.print(Text(f"cell failed: {name}: {cell.error}", style="red"), soft_wrap=True)
+        elif cell.errors:
+            console.print(
+                Text(f"{cell.errors} problems ended in an error: {name}; run the same command to try them again", style="red"),
+                soft_wrap=True,
+            )
+    lost = _lost_calls(state)
+    if lost:
+        console.print(
+            Text(
+                f"{lost} calls were in flight when an earlier run was killed; at most their reservations were billed for nothing",
+                style="yellow",
+            )
+        )
+    tally = state.tally
+    console.print(
+        f"{tally.calls} calls dispatched, {tally.reused} draws reused from the store; study: {state.plan.paths.database}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for figure in figures:
+        console.print(f"figure: {figure}", highlight=False, soft_wrap=True)
+
+
+def tell_stopped(state: SweepState, command: str, console: Console) -> None:
+    """Say what stopped the sweep, that nothing is lost, and how to go on."""
+    done = sum(cell.done for cell in state.cells.values())
+    total = done + sum(cell.left for cell in state.cells.values())
+    console.print(
+        Text(f"Stopped ({state.stopped_by}) after {done} of {total} problems. Everything received is kept.", style="yellow"), soft_wrap=True
+    )
+    console.print(f"To go on, run the same command again: {command}", highlight=False, soft_wrap=True)
+
+
+def tell_next(state: SweepState, console: Console) -> None:
+    """What to try next."""
+    paths = state.plan.paths
+    console.print("\nNext:")
+    for command, what in (
+        ("make lab", "the same study in a notebook: budget curve, selection gap, cost"),
+        ("make report", f"figures and tables of the last study as files ({paths.study})"),
+        ("make sweep ARGS='strategy=self_consistency strategy.max_attempts=16'", "more samples; the stored draws are reused"),
+        ("ttc-eval sweep -m experiment=simulated", "a sweep without a model, in seconds"),
+        ("ttc-eval sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint, see README, “Use a real provider”"),
+    ):
+        console.print(f"  [bold]{command}[/bold]\n      {what}", highlight=False, soft_wrap=True)
+
+
+def _lost_calls(state: SweepState) -> int:
+    with reading(state.plan.paths.database) as connection:
+        row = connection.execute("SELECT count(*) FROM dispatches WHERE sweep_id = ?", [state.sweep_id]).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _share(row: dict[Any, Any], name: str, interval: str) -> str:
+    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    if _unknown(value):
+        return "undefined"
+    return f"{100 * value:.1f}" + interval.format(100 * low, 100 * high)
+
+
+def _mean(row: dict[Any, Any], interval: str) -> str:
+    value, low, high = (row[f"mean_output_tokens{end}"] for end in ("", "_low", "_high"))
+    if _unknown(value):
+        return "undefined"
+    return f"{value:.1f}" + ("" if _unknown(low) else interval.format(low, high))
+
+
+def _number(value: float) -> str:
+    return "–" if _unknown(value) else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _usd(row: dict[Any, Any]) -> str:
+    if _unknown(row["charged_usd"]):
+        return "no price"
+    return "undefined" if _unknown(row["usd_per_correct"]) else f"{row['usd_per_correct']:.6f}"
+
+
+def _unknown(value: Any) -> bool:
+    # pandas shows NULL as None, NaN or NA, depending on the column.
+    return value is None or str(value) in ("<NA>", "nan", "NaT")
