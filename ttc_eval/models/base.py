@@ -116,3 +116,12 @@ class NeedsAnswers(Protocol):
     def with_answers(self, problems: Sequence[Problem]) -> Self:
         """The same model, knowing the references of `problems`."""
         ...
+
+
+@runtime_checkable
+class ChecksItself(Protocol):
+    """A model that can tell, without sending anything, that it could not be connected to."""
+
+    def check(self) -> None:
+        """Raise `UserError` when a key, a file or an engine is missing."""
+        ...

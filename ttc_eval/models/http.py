@@ -114,6 +114,10 @@ class HttpModel:
             price=self.price,
         )
 
+    def check(self) -> None:
+        """Raise `UserError` when the key that is named is missing."""
+        api_key(self.api_key_env, self.api_key_file)
+
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[HttpConnection]:
         """Open a pool of connections for as long as the context lasts. Raises `UserError` when the key is missing."""

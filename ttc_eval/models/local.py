@@ -69,13 +69,20 @@ class LocalModel:
             one_by_one=True,
         )
 
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Connection]:
-        """Start the server and open the line to it. Raises `UserError` when the weights are not those expected."""
+    def check(self) -> None:
+        """Raise `UserError` when the engine is missing, or the weights are or are not those expected."""
+        if find_spec("xllamacpp") is None:
+            raise UserError("model: the engine of local models is not installed; run: make setup (or pip install 'ttc_eval[local]')")
         path = weights_path(self.weights)
         found = file_sha256(path)
         if self.sha256 is not None and found != self.sha256:
             raise UserError(f"model.weights={self.weights}: {path} has sha256 {found[:16]}…, expected {self.sha256[:16]}…; run: make setup")
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Connection]:
+        """Start the server and open the line to it. Raises `UserError` as `check` does."""
+        self.check()
+        path = weights_path(self.weights)
         server = await asyncio.to_thread(_start, path, self.context_tokens, self.threads, self.max_concurrency)
         try:
             line = HttpModel(
@@ -125,10 +132,8 @@ def _start(path: Path, context_tokens: int, threads: int, slots: int) -> xllamac
     # Without this, threads that wait for each other burn the cores: on a busy machine that costs a factor of ten. OpenMP
     # reads it once, when the engine is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    try:
-        import xllamacpp
-    except ImportError:
-        raise UserError("model: the engine of local models is not installed; run: make setup (or pip install 'ttc_eval[local]')") from None
+    import xllamacpp
+
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_parallel = slots

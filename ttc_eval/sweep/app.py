@@ -105,6 +105,7 @@ def run_all(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str]) -> 
         state = loop.run_until_complete(task)
     from ttc_eval.sweep import summary
 
+    summary.tell_failures(state, console)
     if state.stopped_by is not None:
         summary.tell_stopped(state, f"ttc-eval sweep {' '.join(overrides)}", console)
     cells = summary.cell_metrics(state)

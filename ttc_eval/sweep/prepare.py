@@ -9,7 +9,7 @@ from typing import Any
 from ttc_eval import prices
 from ttc_eval.datasets import Dataset, load
 from ttc_eval.errors import UserError
-from ttc_eval.models.base import Model, NeedsAnswers
+from ttc_eval.models.base import ChecksItself, Model, NeedsAnswers
 from ttc_eval.records import Problem, digest
 from ttc_eval.session import DrawConfig
 from ttc_eval.store import StudyPaths
@@ -50,6 +50,9 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     for config in configs:
         cell = _cell(config, models[_model_key(config)], problems[_dataset_key(config.dataset)])
         cells.setdefault(cell.cell_id, cell)
+    for model in models.values():
+        if isinstance(model, ChecksItself):
+            model.check()
     paths = StudyPaths.of(first.results_dir, first.study)
     sweep_hash = digest([sorted(cells), {name: str(value) for name, value in first.plain["limits"]["sweep"].items()}])
     return Plan(paths, tuple(cells.values()), tuple(_without_headers(overrides)), sweep_hash)

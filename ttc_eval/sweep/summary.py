@@ -71,47 +71,37 @@ def table(cells: pd.DataFrame, width: int) -> Table:
 
 
 def tell(state: SweepState, cells: pd.DataFrame, figures: Sequence[str], console: Console) -> None:
-    """Print the table, the failures, the files and the next steps."""
+    """Print the table of cells, the study and the figures."""
     if cells["simulated"].any():
         console.print(Text("Simulated: these answers were invented, see docs/models.md.", style="bold yellow"))
     console.print(table(cells, console.width))
+    tally = state.tally
+    _line(console, f"{tally.calls} calls dispatched, {tally.reused} draws reused; study: {state.plan.paths.database}")
+    for figure in figures:
+        _line(console, f"figure: {figure}")
+
+
+def tell_failures(state: SweepState, console: Console) -> None:
+    """Print what went wrong: cells that failed, problems that ended in an error, calls that were lost."""
     for note in state.notes:
-        console.print(Text(note, style="yellow"))
+        _line(console, note, "yellow")
     for cell in unfinished(state):
         name = f"{cell.cell.model.info.name}, {cell.cell.config.thinking.label}, {cell.cell.config.strategy.label}"
         if cell.status == "failed":
-            console.print(Text(f"cell failed: {name}: {cell.error}", style="red"), soft_wrap=True)
+            _line(console, f"cell failed: {name}: {cell.error}", "red")
         elif cell.errors:
-            console.print(
-                Text(f"{cell.errors} problems ended in an error: {name}; run the same command to try them again", style="red"),
-                soft_wrap=True,
-            )
+            _line(console, f"{cell.errors} problems ended in an error: {name}; run the same command to try them again", "red")
     lost = _lost_calls(state)
     if lost:
-        console.print(
-            Text(
-                f"{lost} calls were in flight when an earlier run was killed; at most their reservations were billed for nothing",
-                style="yellow",
-            )
-        )
-    tally = state.tally
-    console.print(
-        f"{tally.calls} calls dispatched, {tally.reused} draws reused from the store; study: {state.plan.paths.database}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    for figure in figures:
-        console.print(f"figure: {figure}", highlight=False, soft_wrap=True)
+        _line(console, f"{lost} calls were in flight when an earlier run was killed; their reservations count as billed", "yellow")
 
 
 def tell_stopped(state: SweepState, command: str, console: Console) -> None:
     """Say what stopped the sweep, that nothing is lost, and how to go on."""
     done = sum(cell.done for cell in state.cells.values())
     total = done + sum(cell.left for cell in state.cells.values())
-    console.print(
-        Text(f"Stopped ({state.stopped_by}) after {done} of {total} problems. Everything received is kept.", style="yellow"), soft_wrap=True
-    )
-    console.print(f"To go on, run the same command again: {command}", highlight=False, soft_wrap=True)
+    _line(console, f"Stopped ({state.stopped_by}) after {done} of {total} solutions. Everything received is kept.", "yellow")
+    _line(console, f"To go on, run the same command again: {command}")
 
 
 def tell_next(state: SweepState, console: Console) -> None:
@@ -126,6 +116,10 @@ def tell_next(state: SweepState, console: Console) -> None:
         ("ttc-eval sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint, see README, “Use a real provider”"),
     ):
         console.print(f"  [bold]{command}[/bold]\n      {what}", highlight=False, soft_wrap=True)
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
 
 
 def _lost_calls(state: SweepState) -> int:
