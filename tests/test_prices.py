@@ -24,7 +24,9 @@ def own(price: dict[str, str]) -> PriceRef:
 
 def test_recorded_chat_usages_cost_what_they_should(shared: Path) -> None:
     cases = [json.loads(line) for line in (shared / "cases" / "cases.jsonl").read_text().splitlines()]
-    chosen = [c for c in cases if c["kind"] == "usage_cost" and c["input"].get("provider_shape") == "openai_chat" and "cost" in c["expected"]]
+    chosen = [
+        c for c in cases if c["kind"] == "usage_cost" and c["input"].get("provider_shape") == "openai_chat" and "cost" in c["expected"]
+    ]
     assert chosen
     for case in chosen:
         usage = openai_chat.usage(case["input"]["usage"])
@@ -49,7 +51,12 @@ def test_the_price_book_knows_the_date() -> None:
 def test_the_upper_bound_holds_for_every_split_of_the_input(ref: PriceRef) -> None:
     bound = prices.upper_bound(ref, 1000, 100, NOW)
     assert bound is not None
-    splits: list[dict[str, Any]] = [{}, {"cached_input_tokens": 1000}, {"cache_write_tokens": 1000}, {"cached_input_tokens": 300, "cache_write_tokens": 700}]
+    splits: list[dict[str, Any]] = [
+        {},
+        {"cached_input_tokens": 1000},
+        {"cache_write_tokens": 1000},
+        {"cached_input_tokens": 300, "cache_write_tokens": 700},
+    ]
     for split in splits:
         spent = prices.cost(ref, Usage(1000, 100, **split), NOW)
         assert spent is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ttc_eval.errors import UserError
@@ -17,7 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Everything after `sweep` is Hydra's.
         from ttc_eval.sweep.app import main as sweep
 
-        return sweep(given[1:])
+        with _closed_pipes_allowed():
+            return sweep(given[1:])
     parser = _parser()
     options = parser.parse_args(given)
     command: Callable[[argparse.Namespace], int] | None = getattr(options, "command", None)
@@ -25,10 +28,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return command(options)
+        with _closed_pipes_allowed():
+            return command(options)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
+
+
+@contextlib.contextmanager
+def _closed_pipes_allowed() -> Iterator[None]:
+    """A reader that has seen enough (`| head`) ends the command quietly."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would try to flush once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -20,7 +20,7 @@ from ttc_eval.errors import CallFailed
 from ttc_eval.forcing import Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, used_amounts
 from ttc_eval.models.base import Connection, ModelInfo
-from ttc_eval.records import UNKNOWN_USAGE, Amounts, CallStop, Request, Response, Timings, Usage, UsageSource
+from ttc_eval.records import UNKNOWN_USAGE, Amounts, CallStop, Request, Response, Role, Timings, Usage, UsageSource
 from ttc_eval.store.journal import Journal
 
 
@@ -129,7 +129,8 @@ class Exchange:
         input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + 64
         output_tokens = request.max_output_tokens + self.info.thinking.budget_slack
         usd = prices.upper_bound(self.info.price, input_tokens, output_tokens, time.time()) if self._price_version else None
-        return Amounts(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd or Decimal(0))
+        verifies = int(request.role is Role.VERIFY)
+        return Amounts(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd or Decimal(0), verifier_calls=verifies)
 
     async def fetch(self, segment: Segment, pool: str, admit: Callable[[], None]) -> Entry:
         """The entry at the address of a segment's request, dispatching it when nothing usable is stored.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ttc_eval.records import Candidate
+from ttc_eval.records import Candidate, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ def plurality(candidates: Sequence[Candidate], min_votes: int = 1) -> Candidate 
 def is_locked(standing: Lead, attempts_left: int, min_votes: int) -> bool:
     """Whether the leader has its votes and can be neither overtaken nor tied by `attempts_left` more votes."""
     return standing.votes >= min_votes and standing.votes > standing.runner_up + attempts_left
+
+
+def best_score(candidates: Sequence[Candidate], scores: Sequence[Score]) -> Candidate | None:
+    """The voting candidate with the highest valid score; ties go to the earlier one. None when none has a valid score."""
+    values = {score.position: score.value for score in scores if score.value is not None and not math.isnan(score.value)}
+    scored = [candidate for candidate in candidates if candidate.votes and candidate.position in values]
+    return max(scored, key=lambda candidate: (values[candidate.position], -candidate.position), default=None)
 
 
 def first_valid(candidates: Sequence[Candidate]) -> Candidate | None:

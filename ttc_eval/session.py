@@ -19,15 +19,18 @@ from ttc_eval.answers import AnswerClasses, extract
 from ttc_eval.exchange import Attempt, Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
-from ttc_eval.records import Amounts, Candidate, Question, Request, Sampling, Solution, StopReason
+from ttc_eval.records import Amounts, Candidate, Question, Request, Role, Sampling, Score, Solution, StopReason
 from ttc_eval.thinking import Thinking, ThinkingMode
+from ttc_eval.verifiers import Reading, Verifier
+
+__all__ = ["DrawConfig", "DrawFailed", "Draws", "LimitReached", "Session"]
 
 
 @dataclass(frozen=True, slots=True)
 class DrawConfig:
     """The request configuration that all draws of a cell share, up to the question and the index.
 
-    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed.
+    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed; `verifier` scores.
     """
 
     thinking: Thinking
@@ -35,6 +38,7 @@ class DrawConfig:
     answer_tokens: int
     seed: int
     pool: str
+    verifier: Verifier | None = None
 
 
 class DrawFailed(Exception):
@@ -102,6 +106,7 @@ class Session:
         self._clock = _Clock()
         self._charges: list[_Charge] = []
         self._candidates: list[Candidate] = []
+        self._scores: list[Score] = []
 
     def draws(self, count: int, *, parallel: int = 1, max_output_tokens: int | None = None) -> Draws:
         """The first `count` draws of this question's pool, as candidates in draw order, for `async with` and `async for`.
@@ -116,8 +121,46 @@ class Session:
         """
         return Draws(self, count, parallel, max_output_tokens)
 
-    def solution(self, selected: Candidate | None, stop_reason: StopReason) -> Solution:
-        """The solution of this run: the selected candidate, or unresolved when that is None."""
+    async def score(self, candidate: Candidate) -> Score:
+        """The cell's verifier's score of a candidate, reserved and charged like any other call.
+
+        Raises `LimitReached` when a limit leaves no room for it, `DrawFailed` when the call came to nothing.
+        """
+        verifier, charges = self._config.verifier, list[_Charge]()
+        if verifier is None:
+            raise RuntimeError("this cell has no verifier")
+        request = replace(
+            self._request(0, verifier.answer_tokens),
+            messages=verifier.messages(self.question, candidate.text),
+            role=Role.VERIFY,
+            thinking=Thinking(),
+            sampling=Sampling(temperature=0.0),
+            answer_tokens=verifier.answer_tokens,
+        )
+        try:
+            reply = (await self._spend(Segment(request), charges)).response
+        finally:
+            self._charges.extend(charges)
+            late = self._pass_time(sum(charge.attempt.row["latency_s"] for charge in charges), 1)
+        if late is not None:
+            raise LimitReached(late, "wall_seconds")
+        reading = verifier.read(reply.text) if reply.complete else Reading(None, problem="truncated")
+        score = Score(
+            position=candidate.position,
+            verifier=verifier.name,
+            kind=verifier.kind,
+            value=reading.score,
+            rationale=reading.rationale or reading.problem,
+            call_id=charges[-1].attempt.row["call_id"],
+        )
+        self._scores.append(score)
+        return score
+
+    def solution(self, selected: Candidate | None, stop_reason: StopReason, note: str | None = None) -> Solution:
+        """The solution of this run: the selected candidate, or unresolved when that is None.
+
+        `note` is stored where an error would be: something that a reader of the solution must know.
+        """
         return Solution(
             stop_reason=stop_reason,
             attempts=len(self._candidates),
@@ -125,6 +168,8 @@ class Session:
             candidates=tuple(self._candidates),
             answer=None if selected is None else selected.answer,
             answer_class=None if selected is None else selected.answer_class,
+            scores=tuple(self._scores),
+            error=note,
         )
 
     def failed(self, error: str) -> Solution:

@@ -117,7 +117,11 @@ def test_a_missing_reference_and_a_broken_file_are_named(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "file", "count", "reference"),
-    [("gsm8k", "gsm8k/test.jsonl", 1319, "18"), ("math500", "math/math500_test.jsonl", 500, None), ("aime24", "math/aime24_test.jsonl", 30, None)],
+    [
+        ("gsm8k", "gsm8k/test.jsonl", 1319, "18"),
+        ("math500", "math/math500_test.jsonl", 500, None),
+        ("aime24", "math/aime24_test.jsonl", 30, None),
+    ],
 )
 def test_the_shipped_configs_load_the_published_files(shared: Path, name: str, file: str, count: int, reference: str | None) -> None:
     config = parse(plain(compose(["model=simulated", f"dataset={name}", f"dataset.path={shared / 'data' / file}"])[0]))

@@ -82,11 +82,20 @@ def test_a_small_sweep_forces_budgets_and_counts_reasoning(sweep: Sweep) -> None
 
 @pytest.mark.parametrize(("at_limit", "budget"), [("fail", 12), ("extend", 40)])
 def test_the_other_ways_to_end_a_budget(sweep: Sweep, at_limit: str, budget: int) -> None:  # noqa: F811
-    arguments = ["model=smollm2", "thinking=budget", f"thinking.budget={budget}", f"thinking.at_limit={at_limit}", "dataset=quickstart", "dataset.limit=3"]
+    arguments = [
+        "model=smollm2",
+        "thinking=budget",
+        f"thinking.budget={budget}",
+        f"thinking.at_limit={at_limit}",
+        "dataset=quickstart",
+        "dataset.limit=3",
+    ]
     outcome = sweep(*arguments, "answer_tokens=8", "strategy=self_consistency", "strategy.max_attempts=2")
     assert outcome.code == 0, outcome.err + outcome.out
     calls = outcome.study.sql("SELECT * FROM calls")
-    per_draw = outcome.study.sql("SELECT request->>'$.messages' AS q, draw, sum(reasoning_tokens) AS tokens, count(*) AS calls FROM calls GROUP BY ALL")
+    per_draw = outcome.study.sql(
+        "SELECT request->>'$.messages' AS q, draw, sum(reasoning_tokens) AS tokens, count(*) AS calls FROM calls GROUP BY ALL"
+    )
     assert (per_draw["tokens"] <= budget).all()
     if at_limit == "fail":
         failed = outcome.study.sql("SELECT * FROM candidates WHERE NOT complete")

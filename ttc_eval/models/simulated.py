@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import json
 import math
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from statistics import NormalDist
 
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.models.base import Connection, ModelInfo, PriceRef
@@ -27,6 +30,7 @@ from ttc_eval.records import (
     Problem,
     Request,
     Response,
+    Role,
     Timings,
     Usage,
     UsageSource,
@@ -67,6 +71,8 @@ class SimulatedModel:
             as common as the one before, so that wrong answers gather votes too.
         answer_tokens, thinking_tokens: means of the visible answer and of the thinking that the model would do without
             a budget; both vary log-normally with `token_spread` (standard deviation of the logarithm).
+        verifier_auroc: quality of its judgements when it is asked as a verifier: the probability that a right candidate
+            scores above a wrong one. verifier_invalid: share of judgements that are malformed.
         first_token_s, seconds_per_token: latency that is recorded; `time_scale` times as long is really waited.
     """
 
@@ -79,6 +85,8 @@ class SimulatedModel:
     first_token_s: float = 0.2
     seconds_per_token: float = 0.01
     time_scale: float = 0.0
+    verifier_auroc: float = 0.8
+    verifier_invalid: float = 0.0
     faults: Faults = field(default_factory=Faults)
     seed: int = 0
     name: str = "simulated"
@@ -90,6 +98,8 @@ class SimulatedModel:
         for label, table in self.accuracy.items():
             if not table or not all(0 <= value <= 1 for value in table.values()):
                 raise UserError(f"model.accuracy.{label}: give budgets with accuracies between 0 and 1, for example {{0: 0.3, 64: 0.6}}")
+        if not 0 < self.verifier_auroc < 1 or not 0 <= self.verifier_invalid <= 1:
+            raise UserError("model.verifier_auroc must lie between 0 and 1, and model.verifier_invalid from 0 to 1")
         if self.wrong_answers < 1:
             raise UserError("model.wrong_answers: give 1 or more")
 
@@ -98,7 +108,15 @@ class SimulatedModel:
         """Its endpoint is the hash of what it simulates: other settings never share draws."""
         accuracy = {label: {str(budget): value for budget, value in table.items()} for label, table in self.accuracy.items()}
         faults = [getattr(self.faults, name) for name in Faults.__dataclass_fields__]
-        shape = [self.wrong_answers, self.answer_tokens, self.thinking_tokens, self.token_spread, self.input_tokens]
+        shape = [
+            self.wrong_answers,
+            self.answer_tokens,
+            self.thinking_tokens,
+            self.token_spread,
+            self.input_tokens,
+            self.verifier_auroc,
+            self.verifier_invalid,
+        ]
         identity = digest([accuracy, faults, shape, self.first_token_s, self.seconds_per_token, self.seed])
         support = ThinkingSupport(accepts=(ThinkingMode.OFF, ThinkingMode.BUDGET), min_budget=0, reports_reasoning_tokens=True)
         return ModelInfo(
@@ -128,7 +146,7 @@ class _Simulation:
 
     async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
         rng = random.Random(f"{self.model.seed}/{request.key}")
-        text, thinking_tokens, answer_tokens = self._drawn(request, rng)
+        text, thinking_tokens, answer_tokens = self._judged(request, rng) if request.role is Role.VERIFY else self._drawn(request, rng)
         luck = random.Random(f"{self.model.seed}/{request.key}/{attempt}")
         output = min(thinking_tokens + answer_tokens, request.max_output_tokens)
         cut = output < thinking_tokens + answer_tokens or luck.random() < self.model.faults.truncated
@@ -155,6 +173,24 @@ class _Simulation:
         wanted = _tokens(rng, self.model.thinking_tokens, self.model.token_spread)
         thinking_tokens = min(wanted, request.thinking.budget or 0)
         return text, thinking_tokens, _tokens(rng, self.model.answer_tokens, self.model.token_spread)
+
+    def _judged(self, request: Request, rng: random.Random) -> tuple[str, int, int]:
+        asked = request.messages[-1].content
+        known = self.model.answers.values()
+        # The longest question that is quoted: one question may be the beginning of another.
+        problem = max(
+            (one for one in known if one.messages[-1].content in asked), key=lambda one: len(one.messages[-1].content), default=None
+        )
+        if problem is None:
+            raise CallFailed("invalid_request", "the simulated model does not know this question", retryable=False)
+        right = re.search(rf"^(Answer: )?{re.escape(problem.reference)}$", asked, re.MULTILINE) is not None
+        # Two normal distributions of score, a distance apart that gives the area under the curve that was set.
+        distance = math.sqrt(2) * NormalDist().inv_cdf(self.model.verifier_auroc)
+        value = rng.gauss(distance if right else 0.0, 1.0) - distance / 2
+        tokens = _tokens(rng, self.model.answer_tokens, self.model.token_spread)
+        if rng.random() < self.model.verifier_invalid:
+            return "It looks right to me.", 0, tokens
+        return json.dumps({"score": round(1 / (1 + math.exp(-value)), 6), "rationale": "simulated"}), 0, tokens
 
     def _fail(self, luck: random.Random, text: str) -> None:
         faults, fate = self.model.faults, luck.random()

@@ -23,7 +23,7 @@ from rich.console import Console
 from ttc_eval.errors import UserError
 from ttc_eval.resources import share
 
-GROUPS = ("model", "thinking", "strategy", "dataset", "limits", "experiment")
+GROUPS = ("model", "thinking", "strategy", "verifier", "dataset", "limits", "experiment")
 
 # Hydra only composes: what it composed is collected here and run when it has returned, so that its job log, its error
 # texts and its exit codes stay out of the way.

@@ -24,6 +24,7 @@ from ttc_eval.models.base import Model
 from ttc_eval.records import JSON, Sampling
 from ttc_eval.strategies import Strategy
 from ttc_eval.thinking import Thinking
+from ttc_eval.verifiers import Verifier
 
 # Settings of how calls are made, not of what is asked: they do not make another cell.
 _NOT_IDENTITY = frozenset({"max_concurrency", "timeouts", "api_key_env", "api_key_file", "headers"})
@@ -45,6 +46,7 @@ class CellConfig:
     model: Model
     thinking: Thinking
     strategy: Strategy
+    verifier: Verifier | None
     dataset: Dataset
     limits: AllLimits
     sampling: Sampling
@@ -61,7 +63,7 @@ class CellConfig:
         plain = dict(self.plain)
         model = {key: value for key, value in plain["model"].items() if key not in _NOT_IDENTITY}
         limits = {scope: plain["limits"][scope] for scope in ("cell", "problem")}
-        rest = {key: plain[key] for key in ("thinking", "strategy", "dataset", "sampling", "answer_tokens", "seed")}
+        rest = {key: plain[key] for key in ("thinking", "strategy", "verifier", "dataset", "sampling", "answer_tokens", "seed")}
         return {"model": model, "limits": limits, **rest}
 
 
@@ -83,6 +85,7 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
         model=build(composed["model"], "model"),
         thinking=typed(Thinking, composed["thinking"], "thinking"),
         strategy=build(composed["strategy"], "strategy"),
+        verifier=None if composed["verifier"] is None else build(composed["verifier"], "verifier"),
         dataset=typed(Dataset, composed["dataset"], "dataset"),
         limits=typed(AllLimits, composed["limits"], "limits"),
         sampling=typed(Sampling, composed["sampling"], "sampling"),

@@ -13,6 +13,7 @@ from ttc_eval.models.base import ChecksItself, Model, NeedsAnswers
 from ttc_eval.records import Problem, digest
 from ttc_eval.session import DrawConfig
 from ttc_eval.store import StudyPaths
+from ttc_eval.strategies import BestOfN
 from ttc_eval.sweep.config import CellConfig, parse
 
 
@@ -80,6 +81,8 @@ def _models(configs: Sequence[CellConfig], problems: Mapping[str, tuple[Problem,
 def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Cell:
     info = model.info
     info.thinking.check(config.thinking, info.name)
+    if isinstance(config.strategy, BestOfN) and config.verifier is None:
+        raise UserError("strategy=best_of_n: it needs a verifier; add for example verifier=outcome")
     limited = [scope for scope in ("sweep", "cell", "problem") if getattr(config.limits, scope).usd is not None]
     if limited and not prices.has_price(info.price):
         raise UserError(
@@ -89,7 +92,7 @@ def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Ce
     shape = {key: config.identity[key] for key in ("thinking", "sampling", "answer_tokens", "seed")}
     pool = digest([info.endpoint, info.name, shape])
     contents = digest([[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference] for p in problems])
-    draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool)
+    draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier)
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
     return Cell(digest(_plain_keys(identity))[:16], config, model, problems, draw)
 

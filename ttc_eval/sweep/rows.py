@@ -100,6 +100,20 @@ def solved(
             }
             for candidate in solution.candidates
         ],
+        "scores": [
+            {
+                **where,
+                "position": score.position,
+                "verifier": score.verifier,
+                "kind": score.kind.value,
+                "score": score.value,
+                "valid": score.value is not None,
+                "steps": list(score.steps) or None,
+                "rationale": score.rationale,
+                "call_id": score.call_id,
+            }
+            for score in solution.scores
+        ],
         "grades": [
             {"problem_id": problem_id, "answer_class": answer_class, "correct": correct, "grader": kind, "how": "reference"}
             for answer_class, correct in grades.items()
@@ -149,7 +163,7 @@ def _cell(cell_state: CellState, place: int, state: SweepState, history: History
         "strategy": config.strategy.name,
         "strategy_label": config.strategy.label,
         "strategy_params": {key: value for key, value in strategy.items() if key != "_target_"},
-        "verifier": None,
+        "verifier": None if config.verifier is None else config.verifier.name,
         "dataset": config.dataset.name,
         "split": config.dataset.split,
         "seed": config.seed,
