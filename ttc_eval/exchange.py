@@ -7,6 +7,7 @@ sweep's account, dispatches it, retries it within bounds, and has every attempt 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 import uuid
@@ -16,12 +17,15 @@ from decimal import Decimal
 from typing import Any
 
 from ttc_eval import prices
-from ttc_eval.errors import CallFailed
+from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.forcing import Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, used_amounts
 from ttc_eval.models.base import Connection, ModelInfo
-from ttc_eval.records import UNKNOWN_USAGE, Amounts, CallStop, Request, Response, Role, Timings, Usage, UsageSource
+from ttc_eval.records import NOTHING_USED, UNKNOWN_USAGE, Amounts, CallStop, Request, Response, Role, Timings, Usage, UsageSource
 from ttc_eval.store.journal import Journal
+
+# Room for what a server puts before the messages: its template, its default system prompt.
+_HIDDEN_PROMPT_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,12 @@ class RetryPolicy:
     max_attempts: int = 4
     first_wait_s: float = 0.5
     longest_wait_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise UserError(f"retry.max_attempts={self.max_attempts}: give 1 or more")
+        if not (0 <= self.first_wait_s < math.inf and 0 <= self.longest_wait_s < math.inf):
+            raise UserError("retry.first_wait_s and retry.longest_wait_s: give seconds, 0 or more")
 
     def wait(self, failures: int, retry_after: float | None) -> float:
         """Seconds to wait after the `failures`-th failure in a row."""
@@ -112,7 +122,13 @@ class Exchange:
         self._gate = asyncio.Semaphore(info.max_concurrency)
         self._entries: dict[str, Entry] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.max_attempts = retry.max_attempts
         self._price_version = prices.book_version() if prices.has_price(info.price) else None
+
+    @property
+    def priced(self) -> bool:
+        """Whether calls have a price."""
+        return self._price_version is not None
 
     def remember(self, rows: list[dict[str, Any]]) -> None:
         """Take in stored `calls` rows, in the order of their attempts; they are not dispatched again."""
@@ -120,24 +136,27 @@ class Exchange:
             # A call that was cancelled with its sweep was billed, but no strategy asked for its end.
             if row["status"] == "cancelled":
                 continue
-            self._entries.setdefault(row["key"], Entry()).attempts.append(Attempt(row, response_of(row)))
+            entry = self._entries.setdefault(row["key"], Entry())
+            # Two sweeps at once may both have paid for a draw; it is the one that came first.
+            if entry.response is None:
+                entry.attempts.append(Attempt(row, response_of(row)))
 
     def bound(self, request: Request) -> Amounts:
         """The upper bound of what one attempt at `request` can use, input counted as one token a byte at most."""
         # A tokenizer with byte fallback never makes more tokens than there are bytes; templates add a few per turn.
         size = sum(len(message.content.encode("utf-8", "replace")) + 32 for message in request.messages)
-        input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + 64
+        input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + _HIDDEN_PROMPT_TOKENS
         output_tokens = request.max_output_tokens + self.info.thinking.budget_slack
         usd = prices.upper_bound(self.info.price, input_tokens, output_tokens, time.time()) if self._price_version else None
         verifies = int(request.role is Role.VERIFY)
         return Amounts(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd or Decimal(0), verifier_calls=verifies)
 
-    async def fetch(self, segment: Segment, pool: str, admit: Callable[[], None]) -> Entry:
-        """The entry at the address of a segment's request, dispatching it when nothing usable is stored.
+    async def fetch(self, segment: Segment, pool: str, admit: Callable[[], None]) -> tuple[Attempt, ...]:
+        """The attempts at the address of a segment's request, dispatching it when nothing usable is stored.
 
         Args:
-            admit: called before every retry that is dispatched for this caller; it reserves on the caller's own
-                accounts and raises `LimitReached` to refuse. The first attempt is the caller's own reservation.
+            admit: called for every attempt but the first, before it is dispatched or when it is found; it reserves on
+                the caller's own accounts and raises `LimitReached` to refuse. The first is the caller's own reservation.
 
         Raises `LimitReached` when a retry was refused, or `SweepLimitReached`.
         """
@@ -146,14 +165,14 @@ class Exchange:
             entry = self._entries.setdefault(key, Entry())
             if entry.response is not None:
                 self._tally.reused += 1
-                return entry
+                return self.attempts(segment.request)
             running = self._tasks.get(key)
             if running is not None:
                 await asyncio.wait([running])
                 if _to_be_tried_again(running) and entry.response is None:
                     continue
                 self._tally.reused += 1
-                return entry
+                return self.attempts(segment.request)
             task = asyncio.create_task(self._dispatch(segment, pool, key, entry, admit))
             self._tasks[key] = task
             task.add_done_callback(lambda _, key=key: self._tasks.pop(key, None))  # type: ignore[misc]
@@ -163,17 +182,27 @@ class Exchange:
                 task.cancel()
                 await asyncio.wait([task])
                 raise
-            return entry
+            return self.attempts(segment.request)
 
     def attempts(self, request: Request) -> tuple[Attempt, ...]:
-        """The attempts so far at a request's address."""
+        """The attempts so far at a request's address that a strategy is charged for.
+
+        Those are of the sweep in which the draw succeeded, or else of this one: an earlier sweep that gave up was
+        billed, and a strategy run alone would not have paid for it.
+        """
         entry = self._entries.get(request.key)
-        return tuple(entry.attempts) if entry else ()
+        if entry is None or not entry.attempts:
+            return ()
+        sweep_id = self._sweep_id if entry.response is None else entry.attempts[-1].row["sweep_id"]
+        return tuple(attempt for attempt in entry.attempts if attempt.row["sweep_id"] == sweep_id)
 
     async def _dispatch(self, segment: Segment, pool: str, key: str, entry: Entry, admit: Callable[[], None]) -> None:
         tried = [attempt.row for attempt in entry.attempts if attempt.row["sweep_id"] == self._sweep_id]
         if any(not row["retryable"] for row in tried):
             return
+        # Attempts that another caller, or this sweep before it was stopped, has made count against this caller too.
+        for _ in tried:
+            admit()
         for failures in range(len(tried), self._retry.max_attempts):
             if failures > len(tried):
                 admit()
@@ -207,8 +236,14 @@ class Exchange:
                 response = await self._connection.respond(request, attempt=len(entry.attempts) + 1)
             except CallFailed as error:
                 failure, status = error, "error"
+            except UserError as error:
+                # Refused before it was sent: it used nothing, and sending it again would not help.
+                failure, status = CallFailed("not_sendable", str(error), retryable=False, usage=NOTHING_USED), "error"
             except asyncio.CancelledError:
                 failure, status = CallFailed("cancelled", "cancelled before it ended", retryable=False), "cancelled"
+            except Exception as error:
+                # A defect of a model must not leave a reservation open behind it, on which others would wait for ever.
+                failure, status = CallFailed("defect", f"{type(error).__name__}: {error}", retryable=False), "error"
             finally:
                 self._tally.in_flight -= 1
             timings = response.timings if response else Timings(started, None, time.perf_counter() - clock)

@@ -54,7 +54,7 @@ def next_segment(draw: Request, forced: ForcedThinking, parts: Sequence[Part]) -
     used = sum(_output(part) for part in thoughts)
     last = thoughts[-1].response if thoughts else None
     left = min(budget - used, draw.max_output_tokens - used - 1)
-    if last is None and budget > 0:
+    if last is None and left > 0:
         return _thinking(draw, forced, "", left, 0)
     if last is not None and last.stop in (CallStop.MAX_TOKENS, CallStop.CONTEXT_FULL) and draw.thinking.at_limit is AtLimit.FAIL:
         return None

@@ -8,6 +8,7 @@ glossary in `docs/words.md`.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
+from ttc_eval.errors import UserError
 from ttc_eval.thinking import Thinking
 
 JSON = Mapping[str, Any]
@@ -105,6 +107,14 @@ class Sampling:
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise UserError(f"sampling.temperature={self.temperature}: give 0 or more, or null for the provider's default")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UserError(f"sampling.top_p={self.top_p}: give a share above 0 and at most 1, or null")
+        if self.logprobs is not None and self.logprobs < 0:
+            raise UserError(f"sampling.logprobs={self.logprobs}: give 0 or more, or null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +220,8 @@ class Usage:
 
 
 UNKNOWN_USAGE = Usage()
+# A request that was refused before any work: its reservation can be given back.
+NOTHING_USED = Usage(0, 0, reasoning_tokens=0, source=UsageSource.COUNTED)
 
 
 class CallStop(StrEnum):

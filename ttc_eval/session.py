@@ -185,6 +185,11 @@ class Session:
         return replace(total, wall_seconds=self._clock.critical)
 
     @property
+    def priced(self) -> bool:
+        """Whether the model has a price. Without one, what is charged in USD is unknown, not 0."""
+        return self._exchange.priced
+
+    @property
     def work_seconds(self) -> float:
         """Seconds of all charged calls, one after another."""
         return self._clock.work
@@ -199,7 +204,7 @@ class Session:
                 "charged_calls": charge.amounts.calls,
                 "charged_input_tokens": charge.amounts.input_tokens,
                 "charged_output_tokens": charge.amounts.output_tokens,
-                "charged_usd": charge.amounts.usd if charge.attempt.row.get("price_version") else None,
+                "charged_usd": charge.amounts.usd if self.priced else None,
             }
             for position, charge in enumerate(self._charges)
         ]
@@ -262,7 +267,7 @@ class Session:
 
         attempts: Sequence[Attempt] = ()
         try:
-            attempts = tuple((await self._exchange.fetch(segment, self._config.pool, admit)).attempts)
+            attempts = await self._exchange.fetch(segment, self._config.pool, admit)
             while len(reservations) < len(attempts):
                 admit()
         except LimitReached:
@@ -336,7 +341,8 @@ class Session:
         except LimitReached:
             return False
         segments = 1 if self._exchange.info.forced is None else 2 + self._config.thinking.max_extensions
-        whole = Amounts(segments, bound.input_tokens * segments, bound.output_tokens, bound.usd * segments)
+        segments *= self._exchange.max_attempts
+        whole = Amounts(segments, bound.input_tokens * segments, bound.output_tokens * self._exchange.max_attempts, bound.usd * segments)
         everything = whole
         for _ in range(draws_ahead):
             everything = add(everything, whole)

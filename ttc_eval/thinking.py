@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from ttc_eval.errors import UserError
 
+_MOST_TOKENS = 2**31 - 1
+
 
 class ThinkingMode(StrEnum):
     """The forms of thinking."""
@@ -51,8 +53,8 @@ class Thinking:
     def __post_init__(self) -> None:
         if (self.mode is ThinkingMode.BUDGET) != (self.budget is not None):
             raise UserError(f"thinking.budget: mode {self.mode.value!r} with budget {self.budget}; a budget goes with mode 'budget' only")
-        if self.budget is not None and self.budget < 0:
-            raise UserError(f"thinking.budget: {self.budget} is negative; give 0 or more tokens")
+        if self.budget is not None and not 0 <= self.budget <= _MOST_TOKENS:
+            raise UserError(f"thinking.budget: {self.budget} is no number of tokens; give 0 or more")
         if self.mode is ThinkingMode.EFFORT and not self.effort:
             raise UserError("thinking.effort: mode 'effort' needs a level, for example thinking.effort=medium")
         if self.effort is not None and self.mode not in (ThinkingMode.EFFORT, ThinkingMode.ADAPTIVE):

@@ -388,7 +388,9 @@ def test_a_missing_key_names_the_variable_or_the_file(monkeypatch: pytest.Monkey
 
 def test_the_endpoint_is_host_and_path_and_may_be_named() -> None:
     assert model("https://api.example.com:8443/v1/?api-version=2").endpoint == "api.example.com/v1"
-    assert model("http://localhost:8000/v1", endpoint="lab a").info.endpoint == "lab a"
+    named = model("http://localhost:8000/v1", endpoint="lab a").info.endpoint
+    assert named.startswith("lab a#generic")
+    assert model("http://localhost:8000/v1", endpoint="lab a", dialect="vllm").info.endpoint != named, "another request, another draw"
     built: Model = model("http://localhost/v1", max_concurrency=7)
     assert (built.info.name, built.info.max_concurrency, built.info.simulated) == ("local", 7, False)
 

@@ -95,7 +95,12 @@ def test_a_used_up_budget_may_leave_a_unique_plurality_and_says_which_budget(swe
 
 @pytest.mark.parametrize(
     ("limit", "stop"),
-    [("calls=2", "call_budget"), ("input_tokens=144", "input_budget"), ("usd=0.00002", "cost_budget"), ("wall_seconds=2.5", "time_budget")],
+    [
+        ("calls=2", "call_budget"),
+        ("input_tokens=1104", "input_budget"),
+        ("usd=0.00002", "cost_budget"),
+        ("wall_seconds=2.5", "time_budget"),
+    ],
 )
 def test_every_budget_ends_the_run_in_its_own_name(sweep: Sweep, limit: str, stop: str) -> None:
     priced = ["model.price.own={input: 0.01, output: 0.5}", "model.latency_s=1.0"]

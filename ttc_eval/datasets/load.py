@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import glob
 import os
 import random
 import string
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from ttc_eval.answers import canonical
 from ttc_eval.errors import UserError
-from ttc_eval.records import AnswerContract, Message, Problem
+from ttc_eval.records import AnswerContract, Message, Problem, digest
 from ttc_eval.resources import resource_path
 
 _BUILDERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -84,9 +89,10 @@ def load(dataset: Dataset) -> list[Problem]:
     problems = [_problem(dataset, index, row) for index, row in rows[: dataset.limit]]
     seen: set[str] = set()
     for problem in problems:
-        if problem.problem_id in seen:
-            raise UserError(f"dataset={dataset.name}: two rows have the identifier {problem.problem_id!r}; name another dataset.id_column")
-        seen.add(problem.problem_id)
+        name = problem.problem_id.rpartition("@")[0]
+        if name in seen:
+            raise UserError(f"dataset={dataset.name}: two rows have the identifier {name!r}; name another dataset.id_column")
+        seen.add(name)
     return problems
 
 
@@ -109,24 +115,27 @@ def _load_file(dataset: Dataset, source_split: str) -> Iterable[Mapping[str, Any
 
     _quiet()
     try:
-        rows: Iterable[Mapping[str, Any]] = load_dataset(builder, data_files=str(path), split="train")
-    except (DatasetGenerationError, ValueError, OSError) as error:
+        options = _as_text(path) if builder == "csv" else {}
+        rows: Iterable[Mapping[str, Any]] = load_dataset(builder, data_files=glob.escape(str(path)), split="train", **options)
+    except (DatasetGenerationError, ValueError, OSError, StopIteration) as error:
         raise UserError(f"dataset.path={dataset.path}: {path} cannot be read as {builder}: {_first_line(error)}") from None
     return rows
 
 
-def _load_hub(dataset: Dataset, source_split: str) -> Iterable[Mapping[str, Any]]:
-    import socket
+def _as_text(path: Path) -> dict[str, Any]:
+    """Options that read a CSV as text: a reference "007" keeps its zeros, and the answer "None" is no gap."""
+    from datasets import Features, Value
 
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file))
+    return {"features": Features({name: Value("string") for name in header}), "keep_default_na": False}
+
+
+def _load_hub(dataset: Dataset, source_split: str) -> Iterable[Mapping[str, Any]]:
     assert dataset.hub is not None
     hint = f"download it and give the file: dataset.path=FILE dataset.split={dataset.split}"
-    if not os.environ.get("HF_HUB_OFFLINE"):
-        endpoint = os.environ.get("HF_ENDPOINT", "huggingface.co").removeprefix("https://").removeprefix("http://").split("/")[0]
-        # The library retries an unreachable Hub for half a minute; one look-up tells at once.
-        try:
-            socket.create_connection((endpoint.split(":")[0], int(endpoint.partition(":")[2] or 443)), timeout=5).close()
-        except OSError:
-            os.environ["HF_HUB_OFFLINE"] = "1"
+    if not _hub_answers():
+        _go_offline()
     from datasets import load_dataset
 
     _quiet()
@@ -141,6 +150,32 @@ def _load_hub(dataset: Dataset, source_split: str) -> Iterable[Mapping[str, Any]
     return rows
 
 
+def _hub_answers() -> bool:
+    """Whether the Hub can be connected to. The library would retry an unreachable one for half a minute."""
+    import socket
+    from urllib.request import getproxies
+
+    if os.environ.get("HF_HUB_OFFLINE") or getproxies():
+        return not os.environ.get("HF_HUB_OFFLINE")
+    endpoint = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        port = endpoint.port or (80 if endpoint.scheme == "http" else 443)
+        socket.create_connection((endpoint.hostname or "", port), timeout=5).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _go_offline() -> None:
+    # The libraries read the variable when they are imported, which may have been long ago.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import datasets
+    import huggingface_hub
+
+    datasets.config.HF_HUB_OFFLINE = True
+    huggingface_hub.constants.HF_HUB_OFFLINE = True
+
+
 def _quiet() -> None:
     from datasets.utils import disable_progress_bars
 
@@ -148,28 +183,56 @@ def _quiet() -> None:
 
 
 def _check_columns(dataset: Dataset, first: tuple[int, Mapping[str, Any]]) -> None:
-    wanted = {name for _, name, _, _ in string.Formatter().parse(dataset.prompt) if name}
+    wanted = set(_prompt_columns(dataset))
     wanted |= {column for column in (dataset.reference, dataset.difficulty, dataset.id_column) if column}
     missing = sorted(wanted - set(first[1]))
     if missing:
         raise UserError(f"dataset={dataset.name}: there is no column {', '.join(missing)}; the columns are {', '.join(sorted(first[1]))}")
 
 
+def _prompt_columns(dataset: Dataset) -> list[str]:
+    try:
+        fields = [(name, spec, conversion) for _, name, spec, conversion in string.Formatter().parse(dataset.prompt) if name is not None]
+    except ValueError as error:
+        raise UserError(f"dataset.prompt: {error}; write {{{{ and }}}} for braces that are text") from None
+    if any(not name.isidentifier() or spec or conversion for name, spec, conversion in fields):
+        raise UserError("dataset.prompt: write {column} with a plain column name, and {{ and }} for braces that are text")
+    return [name for name, _, _ in fields]
+
+
+def _text(dataset: Dataset, index: int, column: str, value: Any) -> str:
+    """A cell of a row as text. A whole number stays one, also where a gap elsewhere made its column a float."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, str | int | float) and value == value:
+        return str(value)
+    said = "no value" if value is None or value != value else f"a {type(value).__name__}"
+    raise UserError(f"dataset={dataset.name}: row {index} has {said} in column {column!r}; text or a number is needed")
+
+
 def _problem(dataset: Dataset, index: int, row: Mapping[str, Any]) -> Problem:
     identifier = str(index if dataset.id_column is None else row[dataset.id_column])
-    reference = "" if row[dataset.reference] is None else str(row[dataset.reference])
+    reference = _text(dataset, index, dataset.reference, row[dataset.reference])
     if dataset.reference_after is not None:
         reference = reference.rpartition(dataset.reference_after)[2]
     reference = reference.strip()
     if not reference:
         raise UserError(f"dataset={dataset.name}: row {index} has no reference in column {dataset.reference!r}")
+    if canonical(reference, dataset.answer) is None:
+        kind = dataset.answer.kind.value
+        raise UserError(
+            f"dataset={dataset.name}: row {index}: the reference {reference[:60]!r} is no valid answer of kind {kind}; set dataset.answer"
+        )
     turns = [Message("system", dataset.system)] if dataset.system else []
     for example in dataset.examples:
         turns += [Message("user", example.user), Message("assistant", example.assistant)]
     # Only the row's own columns are put in: a brace in a value is text, never a template.
-    turns.append(Message("user", dataset.prompt.format_map(row)))
+    columns = {name: _text(dataset, index, name, row[name]) for name in _prompt_columns(dataset)}
+    turns.append(Message("user", dataset.prompt.format_map(columns)))
+    contents = digest([[[turn.role, turn.content] for turn in turns], reference, [str(value) for value in astuple(dataset.answer)]])
     return Problem(
-        problem_id=f"{dataset.name}/{dataset.split}/{identifier}",
+        # What is stored about a problem must not meet another problem of the same name: its content is part of its identity.
+        problem_id=f"{dataset.name}/{dataset.split}/{identifier}@{contents[:8]}",
         dataset=dataset.name,
         split=dataset.split,
         messages=tuple(turns),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol, Self, runtime_checkable
 
+from ttc_eval.errors import UserError
 from ttc_eval.records import Problem, Request, Response
 from ttc_eval.thinking import ThinkingSupport
 
@@ -28,6 +29,11 @@ class Price:
     output: Decimal
     cached_input: Decimal | None = None
     cache_write: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        for value in (self.input, self.output, self.cached_input, self.cache_write):
+            if value is not None and not (value.is_finite() and value >= 0):
+                raise UserError(f"model.price.own: {value} is no price; give USD per million tokens, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,12 @@ class ModelInfo:
     simulated: bool = False
     one_by_one: bool = False
     price: PriceRef = field(default_factory=PriceRef)
+
+    def __post_init__(self) -> None:
+        if self.max_concurrency < 1:
+            raise UserError(f"model.max_concurrency={self.max_concurrency}: give 1 or more")
+        if not self.name:
+            raise UserError("model.name: it is empty; tables and figures need a name")
 
 
 class Connection(Protocol):

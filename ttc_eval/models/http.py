@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
@@ -26,10 +26,10 @@ import orjson
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.models.base import ForcedThinking, ModelInfo, PriceRef
 from ttc_eval.models.rate import Outcome, Window
-from ttc_eval.records import Request, Response, Timings
+from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest
 from ttc_eval.thinking import ThinkingSupport
 from ttc_eval.wire import openai_chat
-from ttc_eval.wire.failures import NOTHING_USED, RETRYABLE, clean
+from ttc_eval.wire.failures import RETRYABLE, clean
 from ttc_eval.wire.sse import EventTooLarge, SSEParser
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class HttpModel:
         """What is known of the model without connecting."""
         return ModelInfo(
             name=self.name,
-            endpoint=self.endpoint,
+            # What changes the request that is sent makes another endpoint: its draws are other samples.
+            endpoint=f"{self.endpoint}#{self.dialect}.{digest(asdict(self.thinking))[:8]}",
             thinking=self.thinking,
             forced=self.forced,
             model=self.model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +37,7 @@ class ScriptedModel:
     how the ledger's refusal of such usage is shown.
     """
 
-    replies: tuple[str | int | Reply, ...]
+    replies: tuple[str | int | float | Reply, ...]
     output_tokens: int = 1
     input_tokens: int = 1
     latency_s: float = 0.0
@@ -45,6 +46,8 @@ class ScriptedModel:
     price: PriceRef = field(default_factory=PriceRef)
 
     def __post_init__(self) -> None:
+        if self.output_tokens < 0 or self.input_tokens < 0 or not 0 <= self.latency_s < math.inf:
+            raise UserError("model: output_tokens, input_tokens and latency_s must be 0 or more")
         if not self.replies:
             raise UserError("model.replies: the list is empty; give at least one reply, for example 'model.replies=[\"42\"]'")
 
@@ -80,5 +83,5 @@ class _Script:
         return Response(reply.text, stop, usage, Timings(time.time(), self.model.latency_s, self.model.latency_s))
 
 
-def _reply(entry: str | int | Reply) -> Reply:
+def _reply(entry: str | int | float | Reply) -> Reply:
     return entry if isinstance(entry, Reply) else Reply(str(entry))

@@ -98,6 +98,9 @@ class SimulatedModel:
         for label, table in self.accuracy.items():
             if not table or not all(0 <= value <= 1 for value in table.values()):
                 raise UserError(f"model.accuracy.{label}: give budgets with accuracies between 0 and 1, for example {{0: 0.3, 64: 0.6}}")
+        tokens = (self.answer_tokens, self.thinking_tokens, self.token_spread, self.input_tokens)
+        if not all(0 <= value < math.inf for value in (*tokens, self.first_token_s, self.seconds_per_token, self.time_scale)):
+            raise UserError("model: token counts, seconds, token_spread and time_scale must be 0 or more")
         if not 0 < self.verifier_auroc < 1 or not 0 <= self.verifier_invalid <= 1:
             raise UserError("model.verifier_auroc must lie between 0 and 1, and model.verifier_invalid from 0 to 1")
         if self.wrong_answers < 1:

@@ -10,9 +10,9 @@ processes must be able to write one study. DuckDB gives a file to one writer at 
 | `reading` | opens the file for reading and closes it again | one query |
 """
 
-from ttc_eval.store.journal import Journal
+from ttc_eval.store.journal import Journal, JournalFailed
 from ttc_eval.store.loader import LoadReport, load
 from ttc_eval.store.paths import StudyPaths
 from ttc_eval.store.reader import reading
 
-__all__ = ["Journal", "LoadReport", "StudyPaths", "load", "reading"]
+__all__ = ["Journal", "JournalFailed", "LoadReport", "StudyPaths", "load", "reading"]

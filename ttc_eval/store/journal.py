@@ -47,6 +47,10 @@ def _repaired(value: Any) -> Any:
     return value
 
 
+class JournalFailed(Exception):
+    """The journal cannot be written, for example on a full disk. Nothing more may be paid for."""
+
+
 class Journal:
     """Appends lines in order and groups their flushes: while one flush runs, the next lines gather behind it.
 
@@ -60,7 +64,7 @@ class Journal:
         self._flusher: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._file: int | None = None
-        self._failure: BaseException | None = None
+        self._failure: JournalFailed | None = None
 
     async def __aenter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -76,19 +80,26 @@ class Journal:
             self._file = None
 
     def note(self, rows: Rows) -> None:
-        """Append a line without waiting for the disk; it goes with the next flush. Nothing may depend on it yet."""
+        """Append a line without waiting for the disk; it goes with the next flush. Nothing may depend on it yet.
+
+        Raises `JournalFailed` when an earlier line could not be written.
+        """
+        self._check()
         self._pending.append(encode(rows))
         self._start()
 
     async def append(self, rows: Rows) -> None:
-        """Append a line and return when it is on disk. Raises OSError when it cannot be written."""
-        if self._failure is not None:
-            raise self._failure
+        """Append a line and return when it is on disk. Raises `JournalFailed` when it cannot be written."""
+        self._check()
         self._pending.append(encode(rows))
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(flushed)
         self._start()
         await flushed
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _start(self) -> None:
         if self._flusher is None or self._flusher.done():
@@ -104,8 +115,8 @@ class Journal:
             try:
                 await loop.run_in_executor(self._thread, self._write, b"".join(lines))
             except OSError as error:
-                self._failure = error
-                _resolve(waiting + self._waiting, error)
+                self._failure = JournalFailed(f"{self._folder}: the journal cannot be written: {error.strerror or error}")
+                _resolve(waiting + self._waiting, self._failure)
                 return
             _resolve(waiting, None)
 

@@ -18,7 +18,8 @@ import duckdb
 import orjson
 import pyarrow as pa
 
-from ttc_eval.store.migrations import migrate
+from ttc_eval.errors import UserError
+from ttc_eval.store.migrations import migrate, schema_name
 from ttc_eval.store.paths import StudyPaths
 
 # Rows of these tables replace earlier rows with the same key: the last state of a thing is the one that counts.
@@ -33,6 +34,9 @@ _KEYS = {
 _PARTS_OF_A_SOLUTION = ("uses", "candidates", "scores")
 
 _Line = dict[str, list[dict[str, Any]]]
+
+# What a row raises that does not fit its table.
+_UNFIT = (pa.ArrowException, OverflowError, KeyError, TypeError, AttributeError)
 
 _CHUNK_BYTES = 32 * 1024 * 1024
 _ARROW = {
@@ -78,18 +82,27 @@ def load(
     database = target or paths.database
     if target is None and database.exists() and not _anything_new(paths):
         return LoadReport()
+    # What is in the journals now will be in the database afterwards; what is written meanwhile may not be.
+    reached = _state_of(paths)
     database.parent.mkdir(parents=True, exist_ok=True)
     connection = open_writable(database, wait_seconds, on_wait)
     try:
         migrate(connection, str(database))
         offsets = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT * FROM journal_offsets").fetchall()}
         report = LoadReport()
-        for journal in sorted(paths.journals.glob("*.jsonl")):
+        for journal in sorted(paths.journals.glob("*.jsonl"), key=_started):
             report = _load_journal(connection, journal, *offsets.get(journal.name, (0, 0)), report)
     finally:
         connection.close()
-    _mark_loaded(paths, database)
+    if database == paths.database and paths.journals.exists():
+        _marker(paths).write_text(reached + repr(database.stat().st_ino), "utf-8")
     return report
+
+
+def _started(journal: Path) -> tuple[int, str]:
+    """Journals in the order in which they were begun: the name ends with the time, in nanoseconds."""
+    stamp = journal.stem.rpartition("-")[2]
+    return (int(stamp) if stamp.isdigit() else 0, journal.name)
 
 
 def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], None] | None = None) -> duckdb.DuckDBPyConnection:
@@ -98,9 +111,9 @@ def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], 
     while True:
         try:
             return duckdb.connect(str(database))
-        except (duckdb.IOException, duckdb.ConnectionException) as error:
+        except duckdb.Error as error:
             if not is_lock_conflict(error):
-                raise
+                raise UserError(f"{database} cannot be opened as a study: {str(error).splitlines()[0][:200]}") from None
             if time.monotonic() >= deadline:
                 raise DatabaseBusy(f"{database} is open in {_holder(error)}") from None
             if on_wait is not None and not told and pause > 0.3:
@@ -113,7 +126,7 @@ def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], 
 def is_lock_conflict(error: Exception) -> bool:
     """Whether DuckDB refused a file because somebody else has it open."""
     text = str(error)
-    return "lock" in text.lower() or "different configuration" in text
+    return "Could not set lock" in text or "Conflicting lock" in text or "different configuration" in text
 
 
 def _holder(error: Exception) -> str:
@@ -121,8 +134,9 @@ def _holder(error: Exception) -> str:
     return f"process {found[2]} ({Path(found[1]).name})" if found else "another process"
 
 
-def _sizes(paths: StudyPaths) -> str:
-    return repr(sorted((journal.name, journal.stat().st_size) for journal in paths.journals.glob("*.jsonl")))
+def _state_of(paths: StudyPaths) -> str:
+    """The sizes of the journals, and the schema that this version wants."""
+    return repr(sorted((journal.name, journal.stat().st_size) for journal in paths.journals.glob("*.jsonl"))) + schema_name()
 
 
 def _marker(paths: StudyPaths) -> Path:
@@ -130,17 +144,12 @@ def _marker(paths: StudyPaths) -> Path:
 
 
 def _anything_new(paths: StudyPaths) -> bool:
+    # The marker is only a hint that saves readers from opening the file for writing; the offsets in the database decide.
     marker = _marker(paths)
     try:
-        return marker.read_text("utf-8") != _sizes(paths) + repr(paths.database.stat().st_ino)
+        return marker.read_text("utf-8") != _state_of(paths) + repr(paths.database.stat().st_ino)
     except FileNotFoundError:
         return True
-
-
-def _mark_loaded(paths: StudyPaths, database: Path) -> None:
-    # Only a hint that saves readers from opening the file for writing; the offsets in the database decide.
-    if database == paths.database and paths.journals.exists():
-        _marker(paths).write_text(_sizes(paths) + repr(database.stat().st_ino), "utf-8")
 
 
 def _load_journal(connection: duckdb.DuckDBPyConnection, journal: Path, offset: int, malformed: int, report: LoadReport) -> LoadReport:
@@ -161,7 +170,14 @@ def _load_journal(connection: duckdb.DuckDBPyConnection, journal: Path, offset: 
             malformed += len(parsed) - len(good)
             offset += end
             connection.execute("BEGIN")
-            _insert(connection, _gathered(good))
+            try:
+                _insert(connection, _gathered(good))
+            except _UNFIT:
+                connection.execute("ROLLBACK")
+                fitting = [line for line in good if _fits(connection, line)]
+                bad_lines, malformed = bad_lines + len(good) - len(fitting), malformed + len(good) - len(fitting)
+                connection.execute("BEGIN")
+                _insert(connection, _gathered(fitting))
             connection.execute("DELETE FROM journal_offsets WHERE journal = ?", [journal.name])
             connection.execute("INSERT INTO journal_offsets VALUES (?, ?, ?)", [journal.name, offset, malformed])
             connection.execute("COMMIT")
@@ -191,6 +207,16 @@ def _gathered(lines: list[_Line]) -> _Line:
         for table, table_rows in line.items():
             rows[table].extend(table_rows)
     return rows
+
+
+def _fits(connection: duckdb.DuckDBPyConnection, rows: _Line) -> bool:
+    """Whether every value fits its column. One that does not must not keep the rest of a study out of reach."""
+    try:
+        for table, table_rows in rows.items():
+            _arrow(connection, table, table_rows)
+    except _UNFIT:
+        return False
+    return True
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, rows: _Line) -> None:
@@ -228,10 +254,8 @@ def _delete_matching(connection: duckdb.DuckDBPyConnection, table: str, keys: tu
 def _arrow(connection: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]]) -> pa.Table:
     query = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
     columns = connection.execute(query, [table]).fetchall()
-    for name, kind in columns:
-        if kind != "JSON":
-            continue
-        for row in rows:
-            if row.get(name) is not None:
-                row[name] = orjson.dumps(row[name]).decode()
-    return pa.Table.from_pylist(rows, schema=pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns]))
+    if not columns:
+        raise KeyError(table)
+    json_columns = [name for name, kind in columns if kind == "JSON"]
+    encoded = [{**row, **{name: orjson.dumps(row[name]).decode() for name in json_columns if row.get(name) is not None}} for row in rows]
+    return pa.Table.from_pylist(encoded, schema=pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from functools import cache
 from importlib.resources import files
 
 import duckdb
@@ -23,6 +24,16 @@ def first_schema(connection: duckdb.DuckDBPyConnection) -> None:
 MIGRATIONS = (first_schema,)
 
 
+def schema_name() -> str:
+    """The schema and the views that this version wants, in one word."""
+    return f"{MIGRATIONS[-1].__name__}/{_views_name()}"
+
+
+@cache
+def _views_name() -> str:
+    return f"views-{hashlib.blake2b(_sql('views.sql').encode(), digest_size=6).hexdigest()}"
+
+
 def migrate(connection: duckdb.DuckDBPyConnection, path: str) -> None:
     """Bring an open database up to this version's schema and views.
 
@@ -34,8 +45,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: str) -> None:
     newer = {name for name in applied if not name.startswith("views-")} - known
     if newer:
         raise UserError(f"{path} was written by a newer version of ttc_eval ({', '.join(sorted(newer))}); upgrade ttc_eval")
-    views = _sql("views.sql")
-    views_name = f"views-{hashlib.blake2b(views.encode(), digest_size=6).hexdigest()}"
+    views, views_name = _sql("views.sql"), _views_name()
     pending = [step for step in MIGRATIONS if step.__name__ not in applied]
     if not pending and views_name in applied:
         return

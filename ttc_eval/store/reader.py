@@ -33,7 +33,7 @@ def _open(database: Path, wait_seconds: float) -> duckdb.DuckDBPyConnection:
     while True:
         try:
             return duckdb.connect(str(database), read_only=True)
-        except (duckdb.IOException, duckdb.ConnectionException) as error:
+        except duckdb.Error as error:
             if not is_lock_conflict(error):
                 raise UserError(f"{database} cannot be read as a study: {str(error).splitlines()[0][:200]}") from None
             if time.monotonic() >= deadline:

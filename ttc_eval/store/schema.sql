@@ -29,7 +29,7 @@ CREATE TABLE cells (             -- cell: model x thinking x strategy x verifier
     simulated       BOOLEAN NOT NULL,
     priced          BOOLEAN NOT NULL,   -- whether the model has a price
     thinking_mode   VARCHAR NOT NULL,
-    thinking_budget INTEGER,
+    thinking_budget BIGINT,
     thinking_effort VARCHAR,
     thinking_label  VARCHAR NOT NULL,
     strategy        VARCHAR NOT NULL,
@@ -80,8 +80,8 @@ CREATE TABLE calls (             -- dispatched attempt, whatever came of it
     stop_reason         VARCHAR,
     stop_reason_raw     VARCHAR,
     complete            BOOLEAN,
-    requested_budget    INTEGER,            -- thinking budget that the user asked for
-    max_output_tokens   INTEGER NOT NULL,   -- cap of this call
+    requested_budget    BIGINT,             -- thinking budget that the user asked for
+    max_output_tokens   BIGINT NOT NULL,    -- cap of this call
     input_tokens        BIGINT,             -- cached parts included
     cached_input_tokens BIGINT,
     cache_write_tokens  BIGINT,

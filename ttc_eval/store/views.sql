@@ -52,7 +52,8 @@ SELECT r.cell_id, r.problem_id, k.call_id, k.key, k.sweep_id, k.model, k.role, k
        coalesce(r.first_use, true)::INTEGER AS billed_calls,
        CASE WHEN coalesce(r.first_use, true) THEN coalesce(k.input_tokens, k.reserved_input_tokens) ELSE 0 END AS billed_input_tokens,
        CASE WHEN coalesce(r.first_use, true) THEN coalesce(k.output_tokens, k.reserved_output_tokens) ELSE 0 END AS billed_output_tokens,
-       CASE WHEN coalesce(r.first_use, true) THEN coalesce(k.cost_usd, k.reserved_usd) ELSE 0 END AS billed_usd,
+       CASE WHEN coalesce(r.first_use, true) THEN coalesce(k.cost_usd, k.reserved_usd)
+            WHEN k.price_version IS NOT NULL THEN 0 END AS billed_usd,
        k.input_tokens, k.cached_input_tokens, k.cache_write_tokens, k.output_tokens, k.reasoning_tokens, k.usage_source, k.cost_usd, k.price_version,
        k.latency_s, k.simulated
 FROM calls k LEFT JOIN ranked r USING (call_id);
@@ -99,7 +100,7 @@ WITH outcomes AS (
            count(*) FILTER (overshoot) AS overshoot_calls, count(*) FILTER (retry AND NOT overshoot) AS retried_calls,
            count(*) FILTER (status <> 'ok' AND NOT overshoot) AS failed_calls,
            count(*) FILTER (usage_source = 'unknown' AND NOT overshoot) AS unknown_usage_calls,
-           CASE WHEN bool_and(overshoot OR reasoning_tokens IS NOT NULL) THEN sum(reasoning_tokens) FILTER (NOT overshoot) END AS reasoning_tokens
+           CASE WHEN bool_and(overshoot OR status <> 'ok' OR reasoning_tokens IS NOT NULL) THEN sum(reasoning_tokens) FILTER (NOT overshoot) END AS reasoning_tokens
     FROM call_costs WHERE cell_id IS NOT NULL GROUP BY cell_id
 )
 SELECT c.cell_id, c.sweep_id, c.model, c.strategy, c.strategy_label, c.verifier, c.dataset, c.split, c.thinking_mode, c.thinking_budget,

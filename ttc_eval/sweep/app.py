@@ -6,12 +6,13 @@ import asyncio
 import difflib
 import os
 import re
-import secrets
+import shlex
+import shutil
 import signal
 import sys
-import time
+import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -23,7 +24,12 @@ from rich.console import Console
 from ttc_eval.errors import UserError
 from ttc_eval.resources import share
 
+if TYPE_CHECKING:
+    from ttc_eval.sweep.runner import SweepState
+
 GROUPS = ("model", "thinking", "strategy", "verifier", "dataset", "limits", "experiment")
+
+_OPTIONS_WITH_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p")
 
 # Hydra only composes: what it composed is collected here and run when it has returned, so that its job log, its error
 # texts and its exit codes stay out of the way.
@@ -42,16 +48,18 @@ def main(arguments: Sequence[str]) -> int:
     except UserError as error:
         Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def compose(arguments: Sequence[str]) -> list[DictConfig]:
     """The configs of all cells that the arguments ask for; none for `--help` and its like. Raises `UserError`."""
     # Hydra then raises its errors instead of printing them and ending the process.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    OmegaConf.register_new_resolver("sweep_stamp", _stamp, use_cache=True, replace=True)
-    # The parser that Hydra uses takes overrides in one run only, so `a=1 -m b=2` is put in its order.
-    flags = [one for one in arguments if one in ("-m", "--multirun")]
-    sys.argv = ["ttc-eval sweep", *flags, *(one for one in arguments if one not in flags)]
+    # Hydra's sweeper insists on writing the composed config, secrets included, to a folder. The store keeps it without.
+    scratch = tempfile.mkdtemp(prefix="ttc-eval-")
+    OmegaConf.register_new_resolver("scratch_folder", lambda: scratch, replace=True)
+    sys.argv = ["ttc-eval sweep", *_options_first(arguments)]
     _composed.clear()
     try:
         _hydra_main()
@@ -60,15 +68,24 @@ def compose(arguments: Sequence[str]) -> list[DictConfig]:
         raise UserError(explain(error, arguments)) from None
     finally:
         GlobalHydra.instance().clear()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _options_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments in the order that Hydra's parser takes: it wants all overrides in one run, so not `a=1 -m b=2`."""
+    options: list[str] = []
+    overrides: list[str] = []
+    left = iter(arguments)
+    for argument in left:
+        (options if argument.startswith("-") else overrides).append(argument)
+        if argument in _OPTIONS_WITH_VALUES:
+            options.extend(value for value in [next(left, None)] if value is not None)
+    return options + overrides
 
 
 def collect(config: DictConfig) -> None:
     """Take in one composed config; called by Hydra's single run and by the launcher."""
     _composed.append(config)
-
-
-def _stamp() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 @hydra.main(version_base="1.3", config_path=str(share() / "configs"), config_name="sweep")
@@ -99,16 +116,40 @@ def run_all(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str]) -> 
     plan = prepare(composed, overrides)
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        task = loop.create_task(run(plan, lambda state: watching(state, console)))
+        task = loop.create_task(run(plan, lambda state: watching(state, console), console.print))
+        stopping: list[int] = []
+
+        def stop() -> None:
+            # The first signal stops cleanly; whoever sends a second does not want to wait for that.
+            if stopping:
+                os._exit(130)
+            stopping.append(1)
+            task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
-        state = loop.run_until_complete(task)
+            loop.add_signal_handler(number, stop)
+        try:
+            state = loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            return 130
+    try:
+        return _tell(state, plan.overrides, console)
+    finally:
+        if state.database != plan.paths.database:
+            state.database.unlink(missing_ok=True)
+
+
+def _tell(state: SweepState, overrides: Sequence[str], console: Console) -> int:
     from ttc_eval.sweep import summary
 
     summary.tell_failures(state, console)
     if state.stopped_by is not None:
-        summary.tell_stopped(state, f"ttc-eval sweep {' '.join(overrides)}", console)
-    cells = summary.cell_metrics(state)
+        summary.tell_stopped(state, shlex.join(["ttc-eval", "sweep", *overrides]), console)
+    try:
+        cells = summary.cell_metrics(state)
+    except UserError as error:
+        console.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
+        return 1
     if cells["n_problems"].sum():
         summary.tell(state, cells, _figures(state, cells), console)
     if state.stopped_by == "interrupted":

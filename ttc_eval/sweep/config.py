@@ -77,10 +77,14 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
     if missing:
         raise UserError(f"{missing[0]}: it is missing from the config")
     answer_tokens, seed = composed["answer_tokens"], composed["seed"]
-    if not isinstance(answer_tokens, int) or answer_tokens < 1:
+    if not isinstance(answer_tokens, int) or not 1 <= answer_tokens < 2**31:
         raise UserError(f"answer_tokens={answer_tokens}: give 1 or more tokens")
-    if not isinstance(seed, int):
-        raise UserError(f"seed={seed}: give a whole number")
+    if not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise UserError(f"seed={seed}: give a whole number, 0 or more")
+    for name in ("study", "results_dir"):
+        if not isinstance(composed[name], str | int | float) or isinstance(composed[name], bool):
+            raise UserError(f"{name}={composed[name]}: give a name")
+    _check_integers(composed, "")
     return CellConfig(
         model=build(composed["model"], "model"),
         thinking=typed(Thinking, composed["thinking"], "thinking"),
@@ -118,6 +122,18 @@ def typed(target: Any, values: Any, where: str) -> Any:
         key = ".".join([where, *(str(part) for part in first["loc"])])
         problem = first["msg"].removeprefix("Value error, ")
         raise UserError(f"{key}={first['input']!r}: {problem[0].lower()}{problem[1:]}") from None
+
+
+def _check_integers(value: Any, where: str) -> None:
+    # The store and JSON hold 64 bits.
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UserError(f"{where}={value}: the number is too large")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_integers(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            _check_integers(item, f"{where}.{place}")
 
 
 def _check_keys(target: Any, values: Mapping[str, Any], where: str) -> None:

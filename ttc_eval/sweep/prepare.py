@@ -43,8 +43,8 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     configs = [parse(config) for config in composed]
     first = configs[0]
     for config in configs:
-        if (config.study, config.results_dir, config.limits.sweep) != (first.study, first.results_dir, first.limits.sweep):
-            raise UserError("study, results_dir and limits.sweep belong to the whole sweep; they cannot be swept over")
+        if _of_the_sweep(config) != _of_the_sweep(first):
+            raise UserError("study, results_dir, limits.sweep and retry belong to the whole sweep; they cannot be swept over")
     problems = _load_all([config.dataset for config in configs])
     models = _models(configs, problems)
     cells: dict[str, Cell] = {}
@@ -55,8 +55,16 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
         if isinstance(model, ChecksItself):
             model.check()
     paths = StudyPaths.of(first.results_dir, first.study)
+    try:
+        paths.journals.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"results_dir={first.results_dir}: it cannot be written to: {error.strerror}") from None
     sweep_hash = digest([sorted(cells), {name: str(value) for name, value in first.plain["limits"]["sweep"].items()}])
     return Plan(paths, tuple(cells.values()), tuple(_without_headers(overrides)), sweep_hash)
+
+
+def _of_the_sweep(config: CellConfig) -> tuple[object, ...]:
+    return (config.study, config.results_dir, config.limits.sweep, config.retry)
 
 
 def _load_all(datasets: Sequence[Dataset]) -> dict[str, tuple[Problem, ...]]:
@@ -83,6 +91,9 @@ def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Ce
     info.thinking.check(config.thinking, info.name)
     if isinstance(config.strategy, BestOfN) and config.verifier is None:
         raise UserError("strategy=best_of_n: it needs a verifier; add for example verifier=outcome")
+    cap, budget = getattr(config.strategy, "max_output_tokens", None), config.thinking.budget or 0
+    if cap is not None and not budget < cap < 2**31:
+        raise UserError(f"strategy.max_output_tokens={cap}: it must leave room for an answer beside thinking.budget={budget}")
     limited = [scope for scope in ("sweep", "cell", "problem") if getattr(config.limits, scope).usd is not None]
     if limited and not prices.has_price(info.price):
         raise UserError(
@@ -90,7 +101,7 @@ def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Ce
             "set model.price.own.input and model.price.own.output (USD per million tokens), or limit tokens"
         )
     shape = {key: config.identity[key] for key in ("thinking", "sampling", "answer_tokens", "seed")}
-    pool = digest([info.endpoint, info.name, shape])
+    pool = digest([info.endpoint, info.model or info.name, shape])
     contents = digest([[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference] for p in problems])
     draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier)
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
@@ -115,4 +126,4 @@ def _dataset_key(dataset: Dataset) -> str:
 
 
 def _without_headers(overrides: Sequence[str]) -> list[str]:
-    return [override.split("=")[0] + "=***" if "headers" in override.split("=")[0] else override for override in overrides]
+    return [override.split("=")[0] + "=***" if "headers" in override else override for override in overrides]

@@ -62,7 +62,6 @@ def solved(
     """One solution with its candidates, what its calls were charged, and the grades: one line, loaded whole or not at all."""
     where = {"cell_id": cell_id, "problem_id": problem_id}
     charged, uses = session.charged, session.use_rows()
-    priced = all(use["charged_usd"] is not None for use in uses) and bool(uses)
     kind = session.question.contract.kind.value
     return {
         "solutions": [
@@ -79,7 +78,7 @@ def solved(
                 "charged_verifier_calls": charged.verifier_calls,
                 "charged_input_tokens": charged.input_tokens,
                 "charged_output_tokens": charged.output_tokens,
-                "charged_usd": charged.usd if priced else None,
+                "charged_usd": charged.usd if session.priced else None,
                 "latency_s": charged.wall_seconds,
                 "work_s": session.work_seconds,
                 "ended_at": time.time(),

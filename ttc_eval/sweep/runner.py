@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from ttc_eval.answers import AnswerClasses, same_answer
+from ttc_eval.errors import UserError
 from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
 from ttc_eval.ledger import Account, Ledger, OverReservation, Scope
 from ttc_eval.models.base import ModelInfo
 from ttc_eval.records import ContractKind, Problem, Solution, StopReason
 from ttc_eval.session import DrawFailed, Session
-from ttc_eval.store import Journal
+from ttc_eval.store import Journal, JournalFailed
 from ttc_eval.store.loader import DatabaseBusy, load
+from ttc_eval.store.lock import only_here
 from ttc_eval.sweep import rows
 from ttc_eval.sweep.history import History, read_history
 from ttc_eval.sweep.prepare import Cell, Plan
 
 # Errors that every other call of the model would meet as well: they end the cell.
-_FATAL_KINDS = ("authentication", "credit", "permission", "model_not_found")
+_FATAL_KINDS = ("authentication", "credit", "model_not_found", "not_sendable", "defect")
 _LOAD_EVERY_S = 2.0
 
 
@@ -54,13 +60,15 @@ class SweepState:
     started: float = field(default_factory=time.monotonic)
     stopped_by: str | None = None
     notes: list[str] = field(default_factory=list)
+    # Where the numbers are read from: the study's database, or a snapshot of the journals while that is busy.
+    database: Path = field(default_factory=Path)
 
     @property
     def status(self) -> str:
         """`stopped` by a limit or by the user, `failed` when a cell or a problem did, else `finished`."""
         if self.stopped_by is not None:
             return "stopped"
-        failed = any(state.status == "failed" or state.errors for state in self.cells.values())
+        failed = any(state.status == "failed" or state.errors or state.left for state in self.cells.values())
         return "failed" if failed else "finished"
 
 
@@ -73,16 +81,37 @@ class _Work:
     exchange: Exchange
 
 
-async def run(plan: Plan, watch: Callable[[SweepState], contextlib.AbstractContextManager[object]]) -> SweepState:
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+async def run(
+    plan: Plan, watch: Callable[[SweepState], contextlib.AbstractContextManager[object]], say: Callable[[str], None] = _silent
+) -> SweepState:
     """Run a plan to its end and load everything into the study's database.
 
     Args:
         watch: opens the progress display for the time of the run.
+        say: told at once what the sweep waits for.
 
     Cancelling the task stops the sweep cleanly: calls in flight are cancelled and stored as such, what was received is
     kept, and the same command goes on from there.
+
+    Raises `UserError` when the same sweep is running elsewhere, or the database is open in another process.
     """
-    load(plan.paths)
+    try:
+        await asyncio.to_thread(load, plan.paths, on_wait=say)
+    except (duckdb.Error, OSError) as error:
+        raise UserError(f"{plan.paths.database} cannot be written: {str(error).splitlines()[0][:200]}") from None
+    except DatabaseBusy as busy:
+        raise UserError(f"{busy}; what earlier sweeps stored cannot be looked up: close it there and run again") from None
+    with only_here(plan.paths.journals, plan.sweep_hash):
+        return await _run(plan, watch, say)
+
+
+async def _run(
+    plan: Plan, watch: Callable[[SweepState], contextlib.AbstractContextManager[object]], say: Callable[[str], None]
+) -> SweepState:
     history = read_history(plan)
     state = _state(plan, history)
     limits = plan.cells[0].config.limits.sweep
@@ -99,14 +128,19 @@ async def run(plan: Plan, watch: Callable[[SweepState], contextlib.AbstractConte
             state.stopped_by = "interrupted"
         finally:
             stop.set()
-            await asyncio.shield(loader)
+            await loader
             for cell_state in state.cells.values():
                 _close(cell_state, state)
-            await journal.append(rows.closing(state, history))
+            with contextlib.suppress(JournalFailed):
+                await journal.append(rows.closing(state, history))
     try:
-        await asyncio.to_thread(load, plan.paths, on_wait=state.notes.append)
+        await asyncio.to_thread(load, plan.paths, on_wait=say)
     except DatabaseBusy as busy:
-        state.notes.append(f"{busy}: everything is safe in {plan.paths.journals}; it is loaded when the file is next read")
+        state.notes.append(f"{busy}: everything is safe in {plan.paths.journals} and is loaded when the file is next read")
+        state.database = plan.paths.journals / f"snapshot-{os.getpid()}.duckdb"
+        await asyncio.to_thread(load, plan.paths, target=state.database)
+    except (duckdb.Error, OSError) as error:
+        state.notes.append(f"{plan.paths.database} cannot be written: {str(error).splitlines()[0][:200]}; the journals are kept")
     return state
 
 
@@ -117,7 +151,7 @@ def _state(plan: Plan, history: History) -> SweepState:
         account = Account(Scope.CELL, cell.config.limits.cell, history.charged[cell.cell_id])
         errors = history.errors[cell.cell_id]
         cells[cell.cell_id] = CellState(cell, account, len(cell.problems) - done, done, done, errors)
-    return SweepState(plan, history.sweep_id, history.resumed, cells, Tally())
+    return SweepState(plan, history.sweep_id, history.resumed, cells, Tally(), database=plan.paths.database)
 
 
 def _close(cell_state: CellState, state: SweepState) -> None:
@@ -134,7 +168,8 @@ async def _keep_loading(plan: Plan, stop: asyncio.Event) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(stop.wait(), _LOAD_EVERY_S)
         if not stop.is_set():
-            with contextlib.suppress(DatabaseBusy):
+            # What does not work now is done, or told of, when the sweep ends.
+            with contextlib.suppress(DatabaseBusy, duckdb.Error, OSError):
                 await asyncio.to_thread(load, plan.paths, wait_seconds=0.2)
 
 
@@ -222,7 +257,7 @@ async def _worker(
                 continue
             try:
                 await _solve(cell_state, item.problem, item.exchange, journal, ledger, shared)
-            except SweepLimitReached as limit:
+            except (SweepLimitReached, JournalFailed) as limit:
                 # Calls in flight are paid for and go on; what still fits may be finished.
                 state.stopped_by = str(limit)
                 return

@@ -23,7 +23,7 @@ _NARROW_HEADS = ("cover-\nage", "sel.-ans.\naccuracy", "success", "cand.-set\n(o
 
 def cell_metrics(state: SweepState) -> pd.DataFrame:
     """The rows of `cell_metrics` for the cells of this sweep, in the sweep's order."""
-    with reading(state.plan.paths.database) as connection:
+    with reading(state.database) as connection:
         found = connection.execute("SELECT * FROM cell_metrics WHERE list_contains(?, cell_id)", [list(state.cells)]).df()
     order = {cell_id: place for place, cell_id in enumerate(state.cells)}
     return found.sort_values("cell_id", key=lambda ids: ids.map(order)).reset_index(drop=True)
@@ -101,7 +101,9 @@ def tell_stopped(state: SweepState, command: str, console: Console) -> None:
     done = sum(cell.done for cell in state.cells.values())
     total = done + sum(cell.left for cell in state.cells.values())
     _line(console, f"Stopped ({state.stopped_by}) after {done} of {total} solutions. Everything received is kept.", "yellow")
-    _line(console, f"To go on, run the same command again: {command}")
+    limit = (state.stopped_by or "").removesuffix(" is used up")
+    again = f"raise {limit} and run again" if limit.startswith("limits.") else "run the same command again"
+    _line(console, f"To go on, {again}: {command}")
 
 
 def tell_next(state: SweepState, console: Console) -> None:
@@ -123,7 +125,9 @@ def _line(console: Console, text: str, style: str = "") -> None:
 
 
 def _lost_calls(state: SweepState) -> int:
-    with reading(state.plan.paths.database) as connection:
+    if not state.database.exists():
+        return 0
+    with reading(state.database) as connection:
         row = connection.execute("SELECT count(*) FROM dispatches WHERE sweep_id = ?", [state.sweep_id]).fetchone()
     return int(row[0]) if row else 0
 

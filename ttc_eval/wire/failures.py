@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 import orjson
 
 from ttc_eval.errors import CallFailed
-from ttc_eval.records import Usage, UsageSource
+from ttc_eval.records import NOTHING_USED
 
 MESSAGE_CHARS = 300
 
@@ -26,20 +26,18 @@ RETRYABLE = frozenset(
     | {"connect_timeout", "first_token_timeout", "idle_timeout", "total_timeout"}
 )
 
-# A request that was refused before any work: nothing was consumed, so its reservation can be given back.
-NOTHING_USED = Usage(input_tokens=0, output_tokens=0, source=UsageSource.COUNTED)
-
 _SPECIFIC = {
     "rate_limited": "rate_limit_exceeded rate_limit_error rate_limit ratelimiterror too_many_requests slow_down",
     "overloaded": "overloaded_error overloaded server_is_overloaded engine_overloaded unavailable_error service_unavailable",
     "credit": "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_error insufficient_balance payment_required",
     "authentication": "invalid_api_key authentication_error authenticationerror permission_error permission_denied unauthorized",
     "refused": "content_filter content_policy_violation content_policy",
+    "model_not_found": "model_not_found",
     "context_full": "context_length_exceeded exceed_context_size_error",
     "timeout": "timeout timeout_error request_timeout",
 }
 _CATCH_ALL = {
-    "invalid_request": "invalid_request_error badrequesterror bad_request not_found_error notfounderror model_not_found",
+    "invalid_request": "invalid_request_error badrequesterror bad_request not_found_error notfounderror",
     "server_error": "server_error api_error internal_error internal_server_error internalservererror",
 }
 _SPECIFIC_KIND = {word: kind for kind, words in _SPECIFIC.items() for word in words.split()}
