@@ -178,7 +178,8 @@ def test_a_journal_that_cannot_be_written_stops_the_paying(tmp_path: Path) -> No
 def test_a_database_that_is_open_elsewhere_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
     arguments = [*SIMULATED, "dataset.limit=5"]
     spawn(tmp_path, *arguments).communicate(timeout=60)
-    code = f"import duckdb, sys; c = duckdb.connect({str(tmp_path / 's.duckdb')!r}, read_only=True); print('open', flush=True); sys.stdin.read()"
+    database = str(tmp_path / "s.duckdb")
+    code = f"import duckdb, sys; c = duckdb.connect({database!r}, read_only=True); print('open', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
