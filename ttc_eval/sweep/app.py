@@ -144,7 +144,7 @@ def _tell(state: SweepState, overrides: Sequence[str], console: Console) -> int:
 
     summary.tell_failures(state, console)
     if state.stopped_by is not None:
-        summary.tell_stopped(state, shlex.join(["ttc-eval", "sweep", *overrides]), console)
+        summary.tell_stopped(state, shlex.join([summary.program(), "sweep", *overrides]), console)
     try:
         cells = summary.cell_metrics(state)
     except UserError as error:

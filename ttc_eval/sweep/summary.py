@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -106,6 +109,15 @@ def tell_stopped(state: SweepState, command: str, console: Console) -> None:
     _line(console, f"To go on, {again}: {command}")
 
 
+def program() -> str:
+    """How this program is called from here: by name when it is on the path, else by the path of its environment."""
+    found = shutil.which("ttc-eval")
+    if found is not None:
+        return "ttc-eval"
+    path = Path(sys.executable).parent / "ttc-eval"
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def tell_next(state: SweepState, console: Console) -> None:
     """What to try next."""
     paths = state.plan.paths
@@ -114,8 +126,8 @@ def tell_next(state: SweepState, console: Console) -> None:
         ("make lab", "the same study in a notebook: budget curve, selection gap, cost"),
         ("make report", f"figures and tables of the last study as files ({paths.study})"),
         ("make sweep ARGS='strategy=self_consistency strategy.max_attempts=16'", "more samples; the stored draws are reused"),
-        ("ttc-eval sweep -m experiment=simulated", "a sweep without a model, in seconds"),
-        ("ttc-eval sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint, see README, “Use a real provider”"),
+        (f"{program()} sweep -m experiment=simulated", "a sweep without a model, in seconds"),
+        (f"{program()} sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint: README, “Use a real provider”"),
     ):
         console.print(f"  [bold]{command}[/bold]\n      {what}", highlight=False, soft_wrap=True)
 
