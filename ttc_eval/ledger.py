@@ -1,4 +1,4 @@
-"""The ledger: limits, reservations and their reconciliation (DESIGN 3.3).
+"""The ledger: limits, reservations and their reconciliation (docs/design.md 3.3).
 
 Before a call is dispatched its upper bound is reserved on every account that encloses it (sweep, cell, problem), on
 all or on none. Afterwards the reservation is *settled* with what was used, *kept* whole when that is unknown, or

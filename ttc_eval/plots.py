@@ -137,7 +137,7 @@ def budget_curve(cells: pd.DataFrame, *, interval_method: str = "95 % intervals 
     """Success against the thinking budget, one line per strategy, with interval bands.
 
     Args:
-        cells: rows of `cell_metrics` (DESIGN 7). Needed: strategy_label, thinking_mode, thinking_budget, success; others are
+        cells: rows of `cell_metrics` (docs/design.md 7). Needed: strategy_label, thinking_mode, thinking_budget, success; others are
             used when present and may hold NULLs. Rows without success are left out, and the caption counts them.
         interval_method: how `success_low` and `success_high` were made; it goes into the caption.
 

@@ -26,7 +26,7 @@ def book_version() -> str:
 def cost(ref: PriceRef, usage: Usage, at: float) -> Decimal | None:
     """USD of one call at Unix time `at`; None when its price or its usage is unknown.
 
-    `usage` follows DESIGN 3.2: cached input is part of input, reasoning is part of output and not added again.
+    `usage` follows docs/design.md 3.2: cached input is part of input, reasoning is part of output and not added again.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None

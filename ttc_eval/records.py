@@ -170,7 +170,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        """The address of this request's outcome: a hash of everything that shapes it (DESIGN 3.4), 32 hex digits."""
+        """The address of this request's outcome: a hash of everything that shapes it (docs/design.md 3.4), 32 hex digits."""
         return digest(self.payload())
 
     @property
@@ -199,7 +199,7 @@ class UsageSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, in the shape of DESIGN 3.2. None is unknown, never zero.
+    """Tokens of one call, in the shape of docs/design.md 3.2. None is unknown, never zero.
 
     `input_tokens` includes the cached and cache-write parts; `output_tokens` includes reasoning; `reasoning_tokens`
     is None when it was not reported. `raw` is the provider's own object, kept beside.
@@ -341,7 +341,7 @@ class Score:
 
 
 class StopReason(StrEnum):
-    """Why a strategy stopped. A closed set (DESIGN 3.5)."""
+    """Why a strategy stopped. A closed set (docs/design.md 3.5)."""
 
     LOCKED_PLURALITY = "locked_plurality"
     ACCEPTED = "accepted"

@@ -1,7 +1,7 @@
 """The session: the one door through which a strategy spends compute on one question.
 
 A strategy asks for draws and gets candidates; the ledger, the store, retries and the reuse of stored draws sit behind.
-What is charged here is what the strategy would have cost alone, whether a draw was stored or fresh (DESIGN 3.3, 3.4).
+What is charged here is what the strategy would have cost alone, whether a draw was stored or fresh (docs/design.md 3.3, 3.4).
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ class DrawConfig:
 
 
 class DrawFailed(Exception):
-    """A draw came to nothing after all its retries. The strategy ends with stop reason `error`."""
+    """A draw came to nothing after all its retries. The strategy ends with stop reason `error`; `kind` says what failed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
 
 
 @dataclass(slots=True)
@@ -281,7 +285,7 @@ class Session:
         if last.row.get("error_kind") == "over_reservation":
             raise OverReservation(last.row["error"])
         if last.response is None:
-            raise DrawFailed(f"{last.row['error_kind']}: {last.row['error']}")
+            raise DrawFailed(last.row["error_kind"], last.row["error"])
         return Part(segment, last.response)
 
     def _settle(self, reservation: Reservation, attempt: Attempt) -> _Charge:

@@ -2,7 +2,7 @@
 
 The user states a form of thinking and `answer_tokens`, the room for the visible answer. What is sent to a
 provider follows from both and from the model's `ThinkingSupport`, so that one sweep means the same everywhere
-(DESIGN 3.1). A form or a budget that a model does not accept is refused before anything is sent, never clamped.
+(docs/design.md 3.1). A form or a budget that a model does not accept is refused before anything is sent, never clamped.
 """
 
 from __future__ import annotations

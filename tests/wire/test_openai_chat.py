@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.records import CallStop, Message, Request, Response, Sampling, Timings, UsageSource
 from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
-from ttc_eval.wire.openai_chat import DIALECTS, ChatStream, Dialect, dialect_named, error, request_body, usage, what_was_sent
+from ttc_eval.wire.dialects import DIALECTS, Dialect, dialect_named
+from ttc_eval.wire.openai_chat import ChatStream, error, request_body, usage, what_was_sent
 from ttc_eval.wire.sse import Event, SSEParser
 
 TIMINGS = Timings(0.0, 0.1, 0.2)

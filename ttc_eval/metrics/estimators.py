@@ -1,6 +1,6 @@
 """What k of n stored draws would have given, exactly.
 
-Every estimator here is the expectation over all subsets of k draws out of the n draws of one problem (DESIGN 5). None
+Every estimator here is the expectation over all subsets of k draws out of the n draws of one problem (docs/design.md 5). None
 samples subsets, and none takes only the first k draws, which would be one subset out of C(n, k). Results are per
 problem: average them over problems, never pool the draws of different problems first.
 """
@@ -75,7 +75,7 @@ def majority_at_k(classes: ArrayLike, correct: ArrayLike, k: int, ties: Literal[
         ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, a class below −1, labels that are
             not bool, or another word for `ties`.
 
-    Source: the formula of DESIGN 5, summed over every correct class, evaluated as follows.
+    Source: the formula of docs/design.md 5, summed over every correct class, evaluated as follows.
 
     Let each draw be taken independently with probability p = k/n. Given that k draws were taken in all, every subset of
     size k is equally likely, so counts of hypergeometric draws are binomial counts given their sum. That turns the
@@ -118,7 +118,7 @@ def best_of_n_at_k(scores: ArrayLike, correct: ArrayLike, k: int) -> Floats:
     Raises:
         ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, or labels that are not bool.
 
-    Source: DESIGN 5, Σ_i y_i · C(n−1−i, k−1) / C(n, k) over draws in descending order of score, y replaced by its mean
+    Source: docs/design.md 5, Σ_i y_i · C(n−1−i, k−1) / C(n, k) over draws in descending order of score, y replaced by its mean
     inside a block of tied scores.
     """
     score, label = np.asarray(scores, dtype=np.float64), _labels(correct)

@@ -1,4 +1,4 @@
-"""How sure a mean is. The problem is the unit: draws of one problem are not independent (DESIGN 5; Miller 2024, arXiv 2411.00640).
+"""How sure a mean is. The problem is the unit: draws of one problem are not independent (docs/design.md 5; Miller 2024, arXiv 2411.00640).
 
 Results hold plain floats and None, never NaN, so they can go into JSON and into a database as they are.
 """

@@ -29,6 +29,7 @@ from ttc_eval.models.rate import Outcome, Window
 from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest
 from ttc_eval.thinking import ThinkingSupport
 from ttc_eval.wire import openai_chat
+from ttc_eval.wire.dialects import dialect_named
 from ttc_eval.wire.failures import RETRYABLE, clean
 from ttc_eval.wire.sse import EventTooLarge, SSEParser
 
@@ -72,7 +73,7 @@ class HttpModel:
         name: the name that tables and figures show.
         base_url: up to and without `/chat/completions`, for example `https://api.openai.com/v1`.
         model: the model's name at the endpoint.
-        dialect: a name in `ttc_eval.wire.openai_chat.DIALECTS`.
+        dialect: a name in `ttc_eval.wire.dialects.DIALECTS`.
         endpoint: identity of the endpoint in every draw's address; by default the URL's host and path, without port and query.
             Two servers that give different answers on one host need different ones.
         api_key_env, api_key_file: where the key is; neither means that none is sent.
@@ -95,7 +96,7 @@ class HttpModel:
 
     def __post_init__(self) -> None:
         url = _checked_url(self.base_url, self.name)
-        openai_chat.dialect_named(self.dialect)
+        dialect_named(self.dialect)
         if self.max_concurrency < 1:
             raise UserError(f"model.max_concurrency={self.max_concurrency}: model {self.name!r} needs 1 or more")
         if not self.endpoint:
@@ -139,7 +140,7 @@ class HttpModel:
             limit=self.max_concurrency,
             limit_per_host=self.max_concurrency,
             ttl_dns_cache=300,
-            force_close=not openai_chat.dialect_named(self.dialect).keep_alive,
+            force_close=not dialect_named(self.dialect).keep_alive,
         )
         async with aiohttp.ClientSession(
             connector=connector,
@@ -166,7 +167,7 @@ class HttpConnection:
         url = urlsplit(model.base_url)
         self.window = Window(model.max_concurrency)
         self._model = model
-        self._dialect = openai_chat.dialect_named(model.dialect)
+        self._dialect = dialect_named(model.dialect)
         self._session = session
         self._secrets = secrets
         self._url = URL(urlunsplit(url._replace(path=url.path.rstrip("/") + openai_chat.PATH)), encoded=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttc_eval import plots
 from ttc_eval.errors import UserError
+from ttc_eval.shown import share, unknown
 from ttc_eval.study import Study
 
 if TYPE_CHECKING:
@@ -100,21 +101,11 @@ def _table(cells: pd.DataFrame) -> str:
     lines = ["<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head) + "</tr>"]
     for row in cells.to_dict("records"):
         shown = [row["model"], row["thinking_label"], row["strategy_label"], f"{row['dataset']}/{row['split']}", row["n_problems"]]
-        shown += [_share(row, name) for name in _SHARES]
-        usd = "no price" if _unknown(row["charged_usd"]) else f"{row['charged_usd']:.4f}"
+        shown += [share(row, name) for name in _SHARES]
+        usd = "no price" if unknown(row["charged_usd"]) else f"{row['charged_usd']:.4f}"
         shown += [f"{row['mean_output_tokens']:.1f}", f"{row['charged_calls']:.0f}", f"{row['billed_calls']:.0f}", usd]
         lines.append("<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in shown) + "</tr>")
     return f"<table>{''.join(lines)}</table>"
-
-
-def _share(row: Mapping[Any, Any], name: str) -> str:
-    if _unknown(row[name]):
-        return "undefined"
-    return f"{100 * row[name]:.1f} [{100 * row[f'{name}_low']:.0f}, {100 * row[f'{name}_high']:.0f}]"
-
-
-def _unknown(value: Any) -> bool:
-    return value is None or str(value) in ("<NA>", "nan")
 
 
 def _made(sweep: Mapping[Any, Any]) -> str:

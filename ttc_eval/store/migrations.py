@@ -17,7 +17,7 @@ def _sql(name: str) -> str:
 
 
 def first_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """The tables of DESIGN 4."""
+    """The tables of docs/design.md 4."""
     connection.execute(_sql("schema.sql"))
 
 

@@ -1,4 +1,4 @@
--- The tables of a study (DESIGN 4). One row per what the first comment of each table says.
+-- The tables of a study (docs/design.md 4). One row per what the first comment of each table says.
 -- Numbers that are unknown are NULL. Tokens and seconds are counts and seconds; `usd` columns are US dollars.
 
 CREATE TABLE sweeps (            -- invocation of the sweep command; a resumed one keeps its row

@@ -1,4 +1,4 @@
--- The analyst's views (DESIGN 4 and 5). Shares are over problems of a cell unless said otherwise; intervals are 95 %.
+-- The analyst's views (docs/design.md 4 and 5). Shares are over problems of a cell unless said otherwise; intervals are 95 %.
 -- Every share of a cell has one 0/1 outcome per problem, so the problem is the unit and the Wilson interval applies.
 
 CREATE OR REPLACE MACRO wilson_low(k, n) AS CASE WHEN n > 0 THEN

@@ -289,7 +289,7 @@ async def _solve(
     cell_state.left -= 1
     cell_state.done += 1
     cell_state.errors += solution.stop_reason is StopReason.ERROR
-    if isinstance(failure, OverReservation) or (failure is not None and str(failure).startswith(_FATAL_KINDS)):
+    if isinstance(failure, OverReservation) or (isinstance(failure, DrawFailed) and failure.kind in _FATAL_KINDS):
         raise failure
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ttc_eval.shown import share, unknown
 from ttc_eval.store import reading
 from ttc_eval.sweep.runner import SweepState, unfinished
 
@@ -60,7 +61,7 @@ def table(cells: pd.DataFrame, width: int) -> Table:
             *(str(row[name]) for name in varying),
             *(labels if wide else ["\n".join(labels)]),
             *([str(row["n_problems"])] if "n_problems" not in constant else []),
-            *(_share(row, name, interval) for name in ("coverage", "selected_accuracy", "success", "candidate_success", "selection_gap")),
+            *(share(row, name, interval) for name in ("coverage", "selected_accuracy", "success", "candidate_success", "selection_gap")),
             _mean(row, interval),
             _number(row["mean_calls"]),
             *([_usd(row)] if priced else []),
@@ -144,30 +145,18 @@ def _lost_calls(state: SweepState) -> int:
     return int(row[0]) if row else 0
 
 
-def _share(row: dict[Any, Any], name: str, interval: str) -> str:
-    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
-    if _unknown(value):
-        return "undefined"
-    return f"{100 * value:.1f}" + interval.format(100 * low, 100 * high)
-
-
 def _mean(row: dict[Any, Any], interval: str) -> str:
     value, low, high = (row[f"mean_output_tokens{end}"] for end in ("", "_low", "_high"))
-    if _unknown(value):
+    if unknown(value):
         return "undefined"
-    return f"{value:.1f}" + ("" if _unknown(low) else interval.format(low, high))
+    return f"{value:.1f}" + ("" if unknown(low) else interval.format(low, high))
 
 
 def _number(value: float) -> str:
-    return "–" if _unknown(value) else f"{value:.2f}".rstrip("0").rstrip(".")
+    return "–" if unknown(value) else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _usd(row: dict[Any, Any]) -> str:
-    if _unknown(row["charged_usd"]):
+    if unknown(row["charged_usd"]):
         return "no price"
-    return "undefined" if _unknown(row["usd_per_correct"]) else f"{row['usd_per_correct']:.6f}"
-
-
-def _unknown(value: Any) -> bool:
-    # pandas shows NULL as None, NaN or NA, depending on the column.
-    return value is None or str(value) in ("<NA>", "nan", "NaT")
+    return "undefined" if unknown(row["usd_per_correct"]) else f"{row['usd_per_correct']:.6f}"

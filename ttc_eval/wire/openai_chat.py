@@ -1,14 +1,13 @@
 """Chat Completions, as OpenAI and the servers that follow it speak it. Pure: a request to JSON, events to a response.
 
-What differs between servers is data, one `Dialect` each. A dialect says how thinking is sent per mode, and a mode that it has no words
-for is refused before anything is sent. Sources: the OpenAI SDK's types; vLLM `entrypoints/openai/chat_completion/protocol.py`; the
-SGLang page "Thinking Budget"; llama.cpp `tools/server/README.md` and pull request 23673; api-docs.deepseek.com/guides/thinking_mode;
-openrouter.ai/docs/use-cases/reasoning-tokens; the typed schemas of the Together and Fireworks SDKs; LiteLLM's xAI transformation.
+What differs between servers is data, one `Dialect` each, in `dialects.py`. A mode of thinking that a dialect has no words for is refused
+before anything is sent.
 
-Usage (DESIGN 3.2). `prompt_tokens` includes the cached part and `completion_tokens` includes reasoning, so both are taken as they stand.
-Where a server counts reasoning beside the completion (xAI), `total_tokens` shows it, and reasoning is added to the output. Counts that
-contradict each other (a part larger than its whole, a total that is neither sum, a negative or fractional count) are not repaired: which of
-them is wrong is not known, so the usage is marked unknown and the provider's object is kept. Reasoning that was not reported stays None.
+Usage (docs/design.md 3.2). `prompt_tokens` includes the cached part and `completion_tokens` includes reasoning, so both are taken as they
+stand. Where a server counts reasoning beside the completion (xAI), `total_tokens` shows it, and reasoning is added to the output. Counts
+that contradict each other (a part larger than its whole, a total that is neither sum, a negative or fractional count) are not repaired:
+which of them is wrong is not known, so the usage is marked unknown and the provider's object is kept. Reasoning that was not reported
+stays None.
 
 A response needs a `finish_reason` and the `[DONE]` line. A stream that ends without them was cut, however cleanly it closed.
 """
@@ -16,7 +15,6 @@ A response needs a `finish_reason` and the `[DONE]` line. A stream that ends wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import orjson
@@ -24,132 +22,15 @@ import orjson
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.records import JSON, UNKNOWN_USAGE, CallStop, Message, Request, Response, Timings, Usage, UsageSource
 from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
+from ttc_eval.wire.dialects import BUDGET, DIALECTS, EFFORT, GENERIC, Dialect
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, failure_of_reply, kind_of
 from ttc_eval.wire.sse import Event
 
 PATH = "/chat/completions"
 
-BUDGET = "{budget}"  # stands for the budget in a dialect's fields
-EFFORT = "{effort}"  # stands for the level of effort
-
-_THINK = {"chat_template_kwargs": {"enable_thinking": True}}
-_NO_THINK = {"chat_template_kwargs": {"enable_thinking": False}}
-_CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 _MAX_COUNT = 2**53
 _WRITTEN = frozenset({"model", "messages", "stream", "stream_options", "temperature", "top_p", "stop", "logprobs"})
 
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one family of servers speaks Chat Completions.
-
-    Attributes:
-        cap: name of the field for the cap on output tokens.
-        forms: per thinking mode, the fields to send, with `{budget}` and `{effort}` in them; a mode without an entry cannot be expressed.
-        off_for_all: whether the fields of mode `off` may be sent to a model that cannot think as well.
-        seed: name of the field for the sampling seed; None when the server takes none.
-        continues: whether the server continues a last assistant message; `continue_body` and `continue_message` are the fields that
-            say so in the request and in that message. No server here repeats that message in its reply.
-        reasoning: names of the delta field that carries reasoning text, the first one present counts.
-        min_top_logprobs: the smallest `top_logprobs` with which logprobs are returned at all.
-        extra: fields that every request carries.
-        stop_string: name of the choice's field that holds the stop string that was met, where `finish_reason` does not tell.
-        reasoning_tokens, cached_tokens: where usage holds them, as paths, the first one present counts.
-        reasoning_outside: whether reasoning is counted beside `completion_tokens`; asked only when usage has no total.
-        keep_alive: whether a connection can be used again after a stream.
-    """
-
-    name: str
-    cap: str = "max_tokens"
-    forms: Mapping[ThinkingMode, JSON] = field(default_factory=dict)
-    off_for_all: bool = False
-    seed: str | None = "seed"
-    continues: bool = False
-    continue_body: JSON = field(default_factory=dict)
-    continue_message: JSON = field(default_factory=dict)
-    reasoning: tuple[str, ...] = ("reasoning_content", "reasoning")
-    min_top_logprobs: int = 0
-    extra: JSON = field(default_factory=dict)
-    stop_string: str | None = None
-    reasoning_tokens: tuple[tuple[str, ...], ...] = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
-    cached_tokens: tuple[tuple[str, ...], ...] = (("prompt_tokens_details", "cached_tokens"),)
-    reasoning_outside: bool = False
-    keep_alive: bool = True
-
-
-_OFF, _BUDGET, _EFFORT, _ADAPTIVE = ThinkingMode.OFF, ThinkingMode.BUDGET, ThinkingMode.EFFORT, ThinkingMode.ADAPTIVE
-_LEVEL = {"reasoning_effort": EFFORT}
-
-DIALECTS: Mapping[str, Dialect] = {
-    dialect.name: dialect
-    for dialect in (
-        # Nothing is known of the server: only what every one of them takes is sent.
-        Dialect("generic", forms={_OFF: {}, _EFFORT: _LEVEL}),
-        Dialect("openai", cap="max_completion_tokens", forms={_OFF: {"reasoning_effort": "none"}, _EFFORT: _LEVEL}),
-        Dialect(
-            "llama_cpp",
-            forms={_OFF: _NO_THINK, _BUDGET: _THINK | {"thinking_budget_tokens": BUDGET}, _EFFORT: _LEVEL, _ADAPTIVE: _THINK},
-            off_for_all=True,
-            continues=True,
-            continue_body=_CONTINUE,
-            min_top_logprobs=1,  # 0 turns logprobs off, and absent means 20
-            keep_alive=False,  # it announces Keep-Alive and closes after every stream; a request sent in between is lost
-        ),
-        Dialect(
-            "vllm",
-            forms={_OFF: _NO_THINK, _BUDGET: _THINK | {"thinking_token_budget": BUDGET}, _EFFORT: _LEVEL, _ADAPTIVE: _THINK},
-            off_for_all=True,
-            continues=True,
-            continue_body=_CONTINUE,
-            reasoning=("reasoning", "reasoning_content"),
-            stop_string="stop_reason",
-        ),
-        Dialect(
-            "sglang",
-            forms={_OFF: _NO_THINK, _BUDGET: _THINK | {"custom_params": {"thinking_budget": BUDGET}}, _EFFORT: _LEVEL, _ADAPTIVE: _THINK},
-            off_for_all=True,
-            continues=True,
-            continue_body=_CONTINUE,
-            stop_string="matched_stop",
-            reasoning_tokens=(("reasoning_tokens",), ("completion_tokens_details", "reasoning_tokens")),
-        ),
-        Dialect(
-            "deepseek",
-            forms={
-                _OFF: {"thinking": {"type": "disabled"}},
-                _EFFORT: {"thinking": {"type": "enabled"}} | _LEVEL,
-                _ADAPTIVE: {"thinking": {"type": "enabled"}},
-            },
-            seed=None,
-            continues=True,  # at the base URL that ends in /beta
-            continue_message={"prefix": True},
-            cached_tokens=(("prompt_cache_hit_tokens",), ("prompt_tokens_details", "cached_tokens")),
-        ),
-        Dialect(
-            "openrouter",
-            forms={
-                _OFF: {"reasoning": {"effort": "none"}},
-                _BUDGET: {"reasoning": {"max_tokens": BUDGET}},
-                _EFFORT: {"reasoning": {"effort": EFFORT}},
-                _ADAPTIVE: {"reasoning": {"enabled": True}},
-            },
-            reasoning=("reasoning", "reasoning_content"),
-            extra={"usage": {"include": True}},
-        ),
-        Dialect("xai", cap="max_completion_tokens", forms={_OFF: {"reasoning_effort": "none"}, _EFFORT: _LEVEL}, reasoning_outside=True),
-        Dialect("together", forms={_OFF: {"reasoning": {"enabled": False}}, _EFFORT: _LEVEL, _ADAPTIVE: {"reasoning": {"enabled": True}}}),
-        Dialect(
-            "fireworks",
-            forms={
-                _OFF: {"reasoning_effort": "none"},
-                _BUDGET: {"thinking": {"type": "enabled", "budget_tokens": BUDGET}},
-                _EFFORT: _LEVEL,
-            },
-        ),
-    )
-}
-
-GENERIC = DIALECTS["generic"]
 
 _STOPS = {
     "stop": CallStop.END,
@@ -160,13 +41,6 @@ _STOPS = {
 }
 # Words that say that the server gave up: OpenRouter; vLLM and SGLang; DeepSeek.
 _FAILED = {"error": "server_error", "abort": "server_error", "insufficient_system_resource": "overloaded"}
-
-
-def dialect_named(name: str) -> Dialect:
-    """The dialect of that name. Raises `UserError` that lists the names there are."""
-    if name not in DIALECTS:
-        raise UserError(f"dialect={name}: there is no such dialect; there are: {', '.join(sorted(DIALECTS))}")
-    return DIALECTS[name]
 
 
 def request_body(request: Request, dialect: Dialect, support: ThinkingSupport | None = None) -> dict[str, Any]:
