@@ -40,7 +40,7 @@ def lead(votes: Counter[str]) -> Lead:
 def plurality(candidates: Sequence[Candidate], min_votes: int = 1) -> Candidate | None:
     """The first candidate of the unique plurality class; None when the lead is tied or below `min_votes`.
 
-    Source: the self-consistency controller of the seed (unique leading answer and a minimum number of votes).
+    Source: the bounded self-consistency controller, see docs/strategies.md (unique leading answer and a minimum number of votes).
     """
     standing = lead(tally(candidates))
     if not standing.unique or standing.votes < min_votes:

@@ -19,7 +19,7 @@ from ttc_eval.answers import AnswerClasses, extract
 from ttc_eval.exchange import Attempt, Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
-from ttc_eval.records import Amounts, Candidate, Question, Request, Role, Sampling, Score, Solution, StopReason
+from ttc_eval.records import Amounts, Candidate, ContractKind, Question, Request, Role, Sampling, Score, Solution, StopReason
 from ttc_eval.thinking import Thinking, ThinkingMode
 from ttc_eval.verifiers import Reading, Verifier
 
@@ -165,12 +165,16 @@ class Session:
 
         `note` is stored where an error would be: something that a reader of the solution must know.
         """
+        answer = None if selected is None else selected.answer
+        if selected is not None and self.question.contract.kind is ContractKind.INTEGER:
+            # An integer has one canonical spelling, and the bounded controller of docs/strategies.md returns that: 42 for "+042".
+            answer = selected.answer_class
         return Solution(
             stop_reason=stop_reason,
             attempts=len(self._candidates),
             valid=sum(candidate.votes for candidate in self._candidates),
             candidates=tuple(self._candidates),
-            answer=None if selected is None else selected.answer,
+            answer=answer,
             answer_class=None if selected is None else selected.answer_class,
             scores=tuple(self._scores),
             error=note,
@@ -224,7 +228,7 @@ class Session:
             room = account.room("wall_seconds")
             if room is not None and room <= 0:
                 raise LimitReached(account.scope, "wall_seconds")
-        # The problem's own limit lowers the cap, as in the seed's controller. The cell's does not: other problems hold
+        # The problem's own limit lowers the cap, as in the bounded controller. The cell's does not: other problems hold
         # parts of it, and a cap that depended on them would make another draw of the same index.
         room = self._accounts[0].room("output_tokens")
         if room is not None and room <= budget:

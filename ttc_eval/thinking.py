@@ -107,7 +107,7 @@ class ThinkingSupport:
 
 
 def answer_ceiling(max_tokens: int, thinking_used: int) -> int:
-    """Tokens left for the visible answer when thinking and answer share one cap (seed 002): `max_tokens - thinking_used`.
+    """Tokens left for the visible answer when thinking and answer share one cap: `max_tokens - thinking_used`.
 
     Raises ValueError when more was used than the cap holds or a count is negative.
     """

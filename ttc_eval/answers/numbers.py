@@ -38,7 +38,7 @@ _NOT_UNITS = frozenset(
 def parse_int64(text: str) -> int | None:
     """`strconv.ParseInt(strings.TrimSpace(text), 10, 64)` of Go; None where that is an error.
 
-    Source: the controller of the seed document on budgets, search and verification.
+    Source: the bounded self-consistency controller, see docs/strategies.md.
     """
     text = text.strip(GO_SPACE)
     if not _INTEGER.fullmatch(text):

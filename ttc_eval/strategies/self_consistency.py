@@ -1,6 +1,6 @@
 """Self-consistency: the unique plurality of independent draws (Wang et al., arXiv 2203.11171).
 
-The rule, the early stop and the accounting are those of the bounded controller of the seed document: a vote is a
+The rule, the early stop and the accounting are those of the bounded controller, see docs/strategies.md: a vote is a
 complete draw with a valid answer; the run stops when the leader can be neither overtaken nor tied by the attempts that
 are left; a used-up budget may still leave a unique plurality, and the stop reason says which budget it was.
 """
