@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,3 +43,25 @@ def sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Sweep:
         return Outcome(code, captured.out, captured.err, tmp_path / f"{study}.duckdb")
 
     return run
+
+
+Spawn = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts sweeps as processes of their own; whatever still runs when the test ends, ends with it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "ttc_eval.sweep", *arguments, f"results_dir={folder}", "study=s"]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

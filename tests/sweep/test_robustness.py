@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep.conftest import Sweep
+from tests.sweep.conftest import Spawn, Sweep
 from tests.sweep.test_providers import serving
 from tests.sweep.test_resume import received
 from ttc_eval.store import StudyPaths, load
@@ -23,11 +23,6 @@ SIMULATED = ["model=simulated", "dataset=quickstart"]
 
 def rows(outcome: object, query: str) -> list[dict[str, object]]:
     return outcome.study.sql(query).to_dict("records")  # type: ignore[attr-defined, no-any-return]
-
-
-def spawn(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ttc_eval.sweep", *arguments, f"results_dir={folder}", "study=s"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.parametrize("tolerances", ["0,0.02", "0.02,0"])
@@ -78,27 +73,28 @@ def test_a_defect_fails_its_cell_and_leaves_nothing_open(sweep: Sweep, tmp_path:
     assert rows(outcome, "SELECT * FROM dispatches") == []
 
 
-def test_the_same_sweep_runs_once_at_a_time_and_others_may_run_beside_it(tmp_path: Path) -> None:
-    slow = ["model=simulated", "dataset=quickstart", "dataset.limit=20", "model.time_scale=0.3", "model.max_concurrency=2"]
-    first = spawn(tmp_path, *slow, "strategy=self_consistency_4")
-    while received(tmp_path) < 5:
+def test_the_same_sweep_runs_once_at_a_time(spawn: Spawn, tmp_path: Path) -> None:
+    slow = [*SIMULATED, "model.time_scale=30", "model.max_concurrency=2"]
+    first = spawn(tmp_path, *slow)
+    while not list((tmp_path / "s.journal").glob("*.jsonl")):
         time.sleep(0.01)
-    second = spawn(tmp_path, *slow, "strategy=self_consistency_4")
+    second = spawn(tmp_path, *slow)
     out, _ = second.communicate(timeout=60)
     assert second.returncode == 2
     assert f"is running already, in process {first.pid}" in out
-    beside = spawn(tmp_path, *slow, "strategy=self_consistency_8")
-    assert beside.wait(timeout=120) == 0, beside.communicate()
-    assert first.wait(timeout=120) == 0, first.communicate()
-    for process in (first, beside):
-        process.communicate()
-    study = open_study(tmp_path / "s.duckdb")
-    cells = study.cells()
-    assert (cells["charged_calls"] == cells["attempts"]).all(), "a draw that both paid for is charged once"
-    later = spawn(tmp_path, *slow, "strategy=self_consistency", "strategy.max_attempts=3")
-    out, _ = later.communicate(timeout=60)
+
+
+def test_two_sweeps_beside_each_other_are_charged_right(spawn: Spawn, tmp_path: Path) -> None:
+    slow = [*SIMULATED, "dataset.limit=20", "model.time_scale=0.3", "model.max_concurrency=2"]
+    both = [spawn(tmp_path, *slow, "strategy=self_consistency_4"), spawn(tmp_path, *slow, "strategy=self_consistency_8")]
+    for process in both:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, out
+    out, _ = spawn(tmp_path, *slow, "strategy=self_consistency", "strategy.max_attempts=3").communicate(timeout=60)
     assert "0 calls dispatched" in out
-    assert (study.cells()["charged_calls"] == study.cells()["attempts"]).all()
+    cells = open_study(tmp_path / "s.duckdb").cells()
+    assert len(cells) == 3
+    assert (cells["charged_calls"] == cells["attempts"]).all(), "a draw that both paid for is charged once"
 
 
 def test_a_line_written_while_loading_is_not_taken_for_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +171,7 @@ def test_a_journal_that_cannot_be_written_stops_the_paying(tmp_path: Path) -> No
     assert sent <= received(tmp_path) + 2 * 4 + 1
 
 
-def test_a_database_that_is_open_elsewhere_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_database_that_is_open_elsewhere_is_named_and_nothing_is_lost(spawn: Spawn, tmp_path: Path) -> None:
     arguments = [*SIMULATED, "dataset.limit=5"]
     spawn(tmp_path, *arguments).communicate(timeout=60)
     database = str(tmp_path / "s.duckdb")
@@ -252,7 +248,7 @@ def test_a_retry_does_not_hide_the_reasoning_tokens(sweep: Sweep) -> None:
     assert outcome.one("SELECT mean_reasoning_tokens AS m, retried_calls AS r FROM cell_metrics")["m"] > 0
 
 
-def test_header_values_reach_no_file_and_no_terminal(tmp_path: Path) -> None:
+def test_header_values_reach_no_file_and_no_terminal(spawn: Spawn, tmp_path: Path) -> None:
     arguments = [
         "-m",
         "model=openai_compatible",
@@ -269,7 +265,7 @@ def test_header_values_reach_no_file_and_no_terminal(tmp_path: Path) -> None:
         assert not path.is_file() or b"planted-secret" not in path.read_bytes(), path
 
 
-def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
+def test_a_second_interrupt_ends_at_once(spawn: Spawn, tmp_path: Path) -> None:
     process = spawn(tmp_path, *SIMULATED, "model.time_scale=1")
     while received(tmp_path) < 3:
         time.sleep(0.01)
@@ -299,7 +295,7 @@ def test_numbers_are_shown_from_a_snapshot_while_the_database_is_busy(tmp_path: 
     assert len(open_study(tmp_path / "s.duckdb").solutions()) == 4
 
 
-def test_a_sweep_works_from_any_folder_and_in_folders_with_spaces(tmp_path: Path) -> None:
+def test_a_sweep_works_from_any_folder_and_in_folders_with_spaces(spawn: Spawn, tmp_path: Path) -> None:
     folder = tmp_path / "a b ' c"
     folder.mkdir()
     process = spawn(Path("out put"), *SIMULATED, "dataset.limit=3", cwd=folder, env={**os.environ})
