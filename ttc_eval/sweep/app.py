@@ -25,7 +25,7 @@ from ttc_eval.errors import UserError
 from ttc_eval.resources import share
 
 if TYPE_CHECKING:
-    from ttc_eval.sweep.runner import SweepState
+    from ttc_eval.sweep.state import SweepState
 
 GROUPS = ("model", "thinking", "strategy", "verifier", "dataset", "limits", "experiment")
 

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ttc_eval.sweep.runner import SweepState
+from ttc_eval.sweep.state import SweepState
 
 _PLAIN_EVERY_S = 10.0
 _CELLS_SHOWN = 12

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ttc_eval import prices
 from ttc_eval.records import Problem, Solution
@@ -18,9 +18,7 @@ from ttc_eval.resources import share
 from ttc_eval.session import Session
 from ttc_eval.sweep.history import History
 from ttc_eval.sweep.prepare import Plan
-
-if TYPE_CHECKING:
-    from ttc_eval.sweep.runner import CellState, SweepState
+from ttc_eval.sweep.state import CellState, SweepState
 
 _PACKAGES = (
     "ttc_eval",

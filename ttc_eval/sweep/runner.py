@@ -7,9 +7,8 @@ import contextlib
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -26,50 +25,12 @@ from ttc_eval.store.loader import DatabaseBusy, load
 from ttc_eval.store.lock import only_here
 from ttc_eval.sweep import rows
 from ttc_eval.sweep.history import History, read_history
-from ttc_eval.sweep.prepare import Cell, Plan
+from ttc_eval.sweep.prepare import Plan
+from ttc_eval.sweep.state import CellState, SweepState
 
 # Errors that every other call of the model would meet as well: they end the cell.
 _FATAL_KINDS = ("authentication", "credit", "model_not_found", "not_sendable", "defect")
 _LOAD_EVERY_S = 2.0
-
-
-@dataclass(slots=True)
-class CellState:
-    """How far a cell is."""
-
-    cell: Cell
-    account: Account
-    left: int
-    done: int = 0
-    done_before: int = 0
-    errors: int = 0
-    status: str = "running"
-    error: str | None = None
-    started_at: float = field(default_factory=time.time)
-
-
-@dataclass(slots=True)
-class SweepState:
-    """What the progress display shows and the outcome is made from."""
-
-    plan: Plan
-    sweep_id: str
-    resumed: bool
-    cells: dict[str, CellState]
-    tally: Tally
-    started: float = field(default_factory=time.monotonic)
-    stopped_by: str | None = None
-    notes: list[str] = field(default_factory=list)
-    # Where the numbers are read from: the study's database, or a snapshot of the journals while that is busy.
-    database: Path = field(default_factory=Path)
-
-    @property
-    def status(self) -> str:
-        """`stopped` by a limit or by the user, `failed` when a cell or a problem did, else `finished`."""
-        if self.stopped_by is not None:
-            return "stopped"
-        failed = any(state.status == "failed" or state.errors or state.left for state in self.cells.values())
-        return "failed" if failed else "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +264,3 @@ async def _grade(problem: Problem, solution: Solution) -> dict[str, bool]:
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500]
-
-
-def unfinished(state: SweepState) -> Sequence[CellState]:
-    """The cells that failed, were stopped, or hold problems that ended in an error."""
-    return [cell_state for cell_state in state.cells.values() if cell_state.status != "finished" or cell_state.errors]

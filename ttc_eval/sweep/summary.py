@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ttc_eval.shown import share, unknown
 from ttc_eval.store import reading
-from ttc_eval.sweep.runner import SweepState, unfinished
+from ttc_eval.sweep.state import SweepState, unfinished
 
 if TYPE_CHECKING:
     import pandas as pd
