@@ -55,20 +55,31 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     commands.add_parser("sweep", help="run a sweep: ttc-eval sweep [-m] KEY=VALUE… (ttc-eval sweep --help lists the keys)", add_help=False)
     report = commands.add_parser("report", help="figures and tables of a study, as files")
-    report.add_argument("database", nargs="?", type=Path, help="the study's DuckDB file; by default the newest in results/")
+    report.add_argument(
+        "database", nargs="?", type=Path, help="the study's DuckDB file, or its name in results/; by default the newest there"
+    )
     report.add_argument("--out", type=Path, default=None, help="folder to write to (default: beside the database, <study>-report)")
     report.set_defaults(command=_report)
     cells = commands.add_parser("cells", help="the table of a study's cells")
-    cells.add_argument("database", nargs="?", type=Path, help="the study's DuckDB file; by default the newest in results/")
+    cells.add_argument(
+        "database", nargs="?", type=Path, help="the study's DuckDB file, or its name in results/; by default the newest there"
+    )
     cells.set_defaults(command=_cells)
     return parser
+
+
+def _database(given: Path | None) -> Path | None:
+    """A study by its file, or by its name in `results`."""
+    if given is None or given.exists() or given.suffix:
+        return given
+    return Path("results") / f"{given}.duckdb"
 
 
 def _report(options: argparse.Namespace) -> int:
     from ttc_eval.report import write_report
     from ttc_eval.study import newest_study, open_study
 
-    study = open_study(options.database or newest_study())
+    study = open_study(_database(options.database) or newest_study())
     for path in write_report(study, options.out):
         print(path)
     return 0
@@ -78,7 +89,7 @@ def _cells(options: argparse.Namespace) -> int:
     from ttc_eval.study import newest_study, open_study
     from ttc_eval.sweep.summary import output_console, table
 
-    study = open_study(options.database or newest_study())
+    study = open_study(_database(options.database) or newest_study())
     console = output_console()
     console.print(table(study.cells(), console.width))
     return 0

@@ -273,7 +273,7 @@ class Exchange:
             if over is not None:
                 row |= {"status": "error", "error_kind": "over_reservation", "error": str(over), "retryable": False}
             self._tally.calls += 1
-            self._tally.errors += row["status"] != "ok"
+            self._tally.errors += row["status"] == "error"
             self._tally.output_tokens += usage.output_tokens or 0
             self._tally.usd += usd or Decimal(0)
             if status == "cancelled":

@@ -80,8 +80,8 @@ _NUMBERS = (
     "success_low",
     "success_high",
     "candidate_success",
-    "selection_gap_low",
-    "selection_gap_high",
+    "candidate_success_low",
+    "candidate_success_high",
     "mean_output_tokens",
     "mean_output_tokens_low",
     "mean_output_tokens_high",
@@ -153,8 +153,8 @@ def budget_curve(cells: pd.DataFrame, *, interval_method: str = "95 % intervals 
 def selection_gap(cells: pd.DataFrame, *, interval_method: str = "95 % intervals over problems") -> Figure:
     """Success and candidate-set success of each strategy at each thinking level, joined by the selection gap.
 
-    Candidate-set success needs labels; the figure marks it "oracle". The bar at its end is the interval of the gap, drawn
-    from the success that the gap starts at. Arguments and errors are those of `budget_curve`.
+    Candidate-set success needs labels; the figure marks it "oracle". The faint bar at it is its own interval.
+    Arguments and errors are those of `budget_curve`.
     """
     data = _prepare(cells)
     return _compose(data, (_draw_gap,), _size(data, 1), interval_method, labels=(0,))
@@ -257,9 +257,14 @@ def _level(row: dict[Any, Any]) -> _Level:
 
 def _series_labels(frame: pd.DataFrame) -> list[str]:
     """The strategy, and whatever else the frame holds several of."""
-    varying = [c for c in ("model", "dataset", "split", "verifier") if c in frame.columns and frame[c].nunique(dropna=False) > 1]
-    parts = [[row[column] for column in ("strategy_label", *varying) if not pd.isna(row[column])] for row in frame.to_dict("records")]
-    return [", ".join(_text(part, 34 if len(row) == 1 else 22) for part in row) for row in parts]
+    varying = [c for c in ("model", "dataset", "split", "verifier", "variant") if c in frame.columns and frame[c].nunique(dropna=False) > 1]
+    labels = []
+    for row in frame.to_dict("records"):
+        parts = [column for column in ("strategy_label", *varying) if not pd.isna(row[column])]
+        # A variant tells cells apart by its ends; cutting its middle out would make two of them look alike.
+        widths = {column: 60 if column == "variant" else 34 if len(parts) == 1 else 22 for column in parts}
+        labels.append(", ".join(_text(row[column], widths[column]) for column in parts))
+    return labels
 
 
 def _facts(shown: pd.DataFrame, dropped: int, averaged: bool) -> tuple[str, ...]:
@@ -290,9 +295,8 @@ def _simulated(frame: pd.DataFrame) -> str:
 
 def _limits(frame: pd.DataFrame) -> tuple[float, float]:
     """One success axis for all panels: what is shown with its intervals, and a little room, within 0 to 100 %."""
-    values = frame[["success", "success_low", "success_high", "candidate_success"]].to_numpy(dtype=float)
-    gap = frame["success"].to_numpy(dtype=float) + frame["selection_gap_high"].to_numpy(dtype=float)
-    values = np.concatenate([values, gap[:, None]], axis=1)
+    ends = [f"{name}{end}" for name in ("success", "candidate_success") for end in ("", "_low", "_high")]
+    values = frame[ends].to_numpy(dtype=float)
     low, high = max(0.0, float(np.nanmin(values))), min(1.0, float(np.nanmax(values)))
     room = max(0.06 * (high - low), 0.02)
     return low - room if low - room > 0 else -0.02, high + room if high + room < 1 else 1.02
@@ -357,8 +361,8 @@ def _draw_gap(ax: Axes, data: _Data) -> list[_End]:
     for i, one in enumerate(data.series):
         x = one.points["level"].to_numpy(dtype=float) + _dodge(i, len(data.series))
         success, candidates = (one.points[column].to_numpy(dtype=float) for column in ("success", "candidate_success"))
-        low, high = (success + one.points[f"selection_gap_{end}"].to_numpy(dtype=float) for end in ("low", "high"))
-        _bars(ax, one, x, candidates, (low, high), "y")
+        low, high = (one.points[f"candidate_success_{end}"].to_numpy(dtype=float) for end in ("low", "high"))
+        _bars(ax, one, x, candidates, (low, high), "y", faint=True)
         ax.vlines(x, success, candidates, color=one.colour, linewidth=1.4)
         size = mpl.rcParams["lines.markersize"]
         ax.plot(x, candidates, one.marker, markersize=size + 2, markerfacecolor="white", markeredgecolor=one.colour, markeredgewidth=1.1)
@@ -458,7 +462,8 @@ def _thinking_axis(ax: Axes, data: _Data) -> None:
 
 def _success_axis(ax: Axes, data: _Data, label: str) -> None:
     ax.set_ylim(*data.limits)
-    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    ticks = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(max(0.0, data.limits[0]), min(1.0, data.limits[1]))
+    ax.set_yticks([tick for tick in ticks if max(0.0, data.limits[0]) <= tick <= min(1.0, data.limits[1])])
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
     ax.set_ylabel(label)
 
@@ -516,7 +521,7 @@ def _compose(
                 ax.text(0.5, 0.5, data.simulated, **_WATERMARK, transform=ax.transAxes)
         facts = [*data.facts, _text(interval_method, 80)]
         if _draw_gap in panels:
-            facts.append("bars at hollow points: interval of the gap")
+            facts.append("bars at hollow points: intervals of candidate-set success")
         if _draw_cost in panels and not data.priced:
             facts.append("no price: cost in output tokens")
         if len(labels) < len(panels):

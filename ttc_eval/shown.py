@@ -15,4 +15,6 @@ def share(row: Mapping[Any, Any], name: str, interval: str = " [{:.0f}, {:.0f}]"
     """A share in per cent with its interval, or "undefined"; `interval` is the pattern for the two ends."""
     if unknown(row[name]):
         return "undefined"
+    if unknown(row[f"{name}_low"]):
+        return f"{100 * row[name]:.1f}"
     return f"{100 * row[name]:.1f}" + interval.format(100 * row[f"{name}_low"], 100 * row[f"{name}_high"])

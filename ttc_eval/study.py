@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ttc_eval.errors import UserError
 from ttc_eval.store import StudyPaths, load, reading
 from ttc_eval.store.loader import DatabaseBusy
+from ttc_eval.variants import with_variants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +28,11 @@ class Study:
             return connection.execute(query, parameters or []).df()
 
     def cells(self) -> pd.DataFrame:
-        """One row per cell: its settings and metrics, the view `cell_metrics`. Shares are in [0, 1], costs in USD."""
-        return self.sql("SELECT * FROM cell_metrics")
+        """One row per cell: its settings and metrics, the view `cell_metrics`. Shares are in [0, 1], costs in USD.
+
+        `variant` tells cells apart that differ in a setting without a column of its own.
+        """
+        return with_variants(self.sql("SELECT m.*, c.config FROM cell_metrics m JOIN cells c USING (cell_id)"))
 
     def problems(self) -> pd.DataFrame:
         """One row per problem: prompt, reference, difficulty, split."""

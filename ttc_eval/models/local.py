@@ -21,14 +21,11 @@ from typing import TYPE_CHECKING
 from ttc_eval.errors import UserError
 from ttc_eval.models.base import Connection, ForcedThinking, ModelInfo
 from ttc_eval.models.http import HttpModel
-from ttc_eval.thinking import ThinkingMode, ThinkingSupport
+from ttc_eval.records import Message, Request, Sampling
+from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
 
 if TYPE_CHECKING:
     import xllamacpp
-
-_SUPPORT = ThinkingSupport(
-    accepts=(ThinkingMode.OFF, ThinkingMode.BUDGET), min_budget=0, forced_by_prefix=True, reports_reasoning_tokens=True
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,20 @@ class LocalModel:
         return ModelInfo(
             name=self.name,
             endpoint=f"local:{file_sha256(weights_path(self.weights))[:16]}",
-            thinking=_SUPPORT,
+            thinking=self._support,
             forced=self.forced,
             max_concurrency=self.max_concurrency,
             one_by_one=True,
+        )
+
+    @property
+    def _support(self) -> ThinkingSupport:
+        return ThinkingSupport(
+            accepts=(ThinkingMode.OFF, ThinkingMode.BUDGET),
+            min_budget=0,
+            max_budget=self.context_tokens - 1,
+            forced_by_prefix=True,
+            reports_reasoning_tokens=True,
         )
 
     def check(self) -> None:
@@ -92,10 +99,12 @@ class LocalModel:
                 endpoint=self.info.endpoint,
                 dialect="llama_cpp",
                 max_concurrency=self.max_concurrency,
-                thinking=_SUPPORT,
+                thinking=self._support,
                 forced=self.forced,
             )
             async with line.connect() as connection:
+                # The first request pays for what the engine sets up; it is no draw and is not stored.
+                await connection.respond(Request(self.name, "", (Message("user", "1"),), Thinking(), Sampling(), 1, 1))
                 yield connection
         finally:
             del server

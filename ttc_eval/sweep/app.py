@@ -12,13 +12,15 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from ttc_eval.errors import UserError
@@ -49,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
+        Console(stderr=True).print("Stopped before anything was sent.")
         return 130
 
 
@@ -95,10 +98,11 @@ def _hydra_main(config: DictConfig) -> None:
 
 def plain(config: DictConfig) -> dict[str, Any]:
     """A composed config as plain values, with everything interpolated and Hydra's own part left out."""
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        raise UserError(f"{', '.join(missing)}: a value is needed; give {' '.join(f'{key}=…' for key in missing)}")
     try:
-        values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except MissingMandatoryValue as error:
-        raise UserError(f"{error.full_key}: it needs a value; give {error.full_key}=…") from None
+        values = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from None
     assert isinstance(values, dict)
@@ -173,7 +177,7 @@ def explain(error: Exception, arguments: Sequence[str]) -> str:
     missing_choice = re.search(r"Could not find '([\w/]+)/([^'/]+)'", text)
     if missing_choice:
         group, choice = missing_choice[1], missing_choice[2]
-        options = _options(group)
+        options = _options(group, arguments)
         return f"{group}={choice}: there is no such {group}; {_suggestion(choice, options)}the choices are: {', '.join(options)}"
     wrong_key = re.search(r"Could not override '([^']+)'|Key '([^']+)' is not in struct", text)
     if wrong_key:
@@ -193,6 +197,8 @@ def explain(error: Exception, arguments: Sequence[str]) -> str:
 def _explain_key(key: str, arguments: Sequence[str]) -> str:
     parent, _, last = key.rpartition(".")
     keys = _keys_of(parent, key, arguments)
+    if not keys and parent:
+        return _explain_key(parent, arguments)
     where = f"{parent}." if parent else ""
     if not keys:
         return f"{key}: there is no such key"
@@ -204,9 +210,17 @@ def _suggestion(word: str, choices: Sequence[str], prefix: str = "") -> str:
     return f"did you mean {prefix}{close[0]}? " if close else ""
 
 
-def _options(group: str) -> list[str]:
-    folder = share() / "configs" / group
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+def _options(group: str, arguments: Sequence[str]) -> list[str]:
+    folders = [share() / "configs", *_own_folders(arguments)]
+    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+
+
+def _own_folders(arguments: Sequence[str]) -> list[Path]:
+    """The folders that `--config-dir` names."""
+    following = [second for first, second in pairwise(arguments) if first in ("--config-dir", "-cd")]
+    return [
+        Path(folder).absolute() for folder in (*following, *(one.partition("=")[2] for one in arguments if one.startswith("--config-dir=")))
+    ]
 
 
 def _keys_of(parent: str, wrong: str, arguments: Sequence[str]) -> list[str]:
@@ -216,7 +230,8 @@ def _keys_of(parent: str, wrong: str, arguments: Sequence[str]) -> list[str]:
     GlobalHydra.instance().clear()
     try:
         with hydra.initialize_config_dir(str(share() / "configs"), version_base="1.3"):
-            node: Any = hydra.compose("sweep", overrides=kept)
+            own = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in _own_folders(arguments))}]"]
+            node: Any = hydra.compose("sweep", overrides=[*kept, *own])
             node = OmegaConf.select(node, parent) if parent else node
     except (HydraException, OmegaConfBaseException):
         return []

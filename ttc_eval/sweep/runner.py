@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import os
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from ttc_eval import prices
 from ttc_eval.answers import AnswerClasses, same_answer
 from ttc_eval.errors import UserError
 from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
@@ -31,6 +34,7 @@ from ttc_eval.sweep.state import CellState, SweepState
 # Errors that every other call of the model would meet as well: they end the cell.
 _FATAL_KINDS = ("authentication", "credit", "model_not_found", "not_sendable", "defect")
 _LOAD_EVERY_S = 2.0
+_OURS = (UserError, OverReservation, DrawFailed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ async def _run(
 ) -> SweepState:
     history = read_history(plan)
     state = _state(plan, history)
+    state.notes += [f"{ref}: the price book does not list it; cost is unknown" for ref in _unlisted(plan)]
     limits = plan.cells[0].config.limits.sweep
     wallet = Account(Scope.SWEEP, limits, history.billed)
     deadline = None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds
@@ -113,6 +118,14 @@ def _state(plan: Plan, history: History) -> SweepState:
         errors = history.errors[cell.cell_id]
         cells[cell.cell_id] = CellState(cell, account, len(cell.problems) - done, done, done, errors)
     return SweepState(plan, history.sweep_id, history.resumed, cells, Tally(), database=plan.paths.database)
+
+
+def _unlisted(plan: Plan) -> list[str]:
+    """References to the price book that it does not know."""
+    refs = {cell.model.info.price for cell in plan.cells}
+    return sorted(
+        f"model.price.model={ref.model}" for ref in refs if ref.own is None and ref.model is not None and not prices.has_price(ref)
+    )
 
 
 def _close(cell_state: CellState, state: SweepState) -> None:
@@ -250,6 +263,7 @@ async def _solve(
     cell_state.left -= 1
     cell_state.done += 1
     cell_state.errors += solution.stop_reason is StopReason.ERROR
+    cell_state.first_error = cell_state.first_error or (None if failure is None else str(failure)[:200])
     if isinstance(failure, OverReservation) or (isinstance(failure, DrawFailed) and failure.kind in _FATAL_KINDS):
         raise failure
 
@@ -263,4 +277,7 @@ async def _grade(problem: Problem, solution: Solution) -> dict[str, bool]:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+    frames = traceback.extract_tb(error.__traceback__)
+    # For a defect, where it is; what we raise ourselves says it.
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and not isinstance(error, _OURS) else ""
+    return f"{type(error).__name__}: {error}{where}"[:500]

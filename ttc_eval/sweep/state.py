@@ -24,6 +24,7 @@ class CellState:
     errors: int = 0
     status: str = "running"
     error: str | None = None
+    first_error: str | None = None
     started_at: float = field(default_factory=time.time)
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from ttc_eval.shown import share, unknown
 from ttc_eval.store import reading
 from ttc_eval.sweep.state import SweepState, unfinished
+from ttc_eval.variants import with_variants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,8 @@ _NARROW_HEADS = ("cover-\nage", "sel.-ans.\naccuracy", "success", "cand.-set\n(o
 def cell_metrics(state: SweepState) -> pd.DataFrame:
     """The rows of `cell_metrics` for the cells of this sweep, in the sweep's order."""
     with reading(state.database) as connection:
-        found = connection.execute("SELECT * FROM cell_metrics WHERE list_contains(?, cell_id)", [list(state.cells)]).df()
+        query = "SELECT m.*, c.config FROM cell_metrics m JOIN cells c USING (cell_id) WHERE list_contains(?, cell_id)"
+        found = with_variants(connection.execute(query, [list(state.cells)]).df())
     order = {cell_id: place for place, cell_id in enumerate(state.cells)}
     return found.sort_values("cell_id", key=lambda ids: ids.map(order)).reset_index(drop=True)
 
@@ -46,30 +48,38 @@ def table(cells: pd.DataFrame, width: int) -> Table:
     """
     wide = width >= _WIDE
     interval = " [{:.0f}, {:.0f}]" if wide else "\n{:.0f}–{:.0f}"
-    constant = [name for name in ("model", "dataset", "split", "n_problems") if cells[name].nunique() == 1]
+    names = ("model", "dataset", "split", "seed", "variant")
+    constant = [name for name in (*names, "n_problems") if cells[name].nunique(dropna=False) == 1]
     priced = bool(cells["charged_usd"].notna().any())
     shown = Table(box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    varying = [name for name in ("model", "dataset", "split") if name not in constant]
-    for name in [*varying, *(("thinking", "strategy") if wide else ("thinking\nstrategy",))]:
+    varying = [name for name in names if name not in constant]
+    for name in [*(varying if wide else []), *(("thinking", "strategy") if wide else ("thinking\nstrategy",))]:
         shown.add_column(name, no_wrap=True)
     heads = _WIDE_HEADS if wide else _NARROW_HEADS
     for name in [*(["n"] if "n_problems" not in constant else []), *heads, "calls", *(["USD per\ncorrect"] if priced else [])]:
         shown.add_column(name, justify="right")
     for row in cells.to_dict("records"):
         labels = [row["thinking_label"], row["strategy_label"]]
+        more = ["" if unknown(row[name]) else str(row[name]) for name in varying]
         shown.add_row(
-            *(str(row[name]) for name in varying),
-            *(labels if wide else ["\n".join(labels)]),
+            *(
+                [*more, *labels]
+                if wide
+                else ["\n".join([*labels, *(f"{name} {text}" for name, text in zip(varying, more, strict=True) if text)])]
+            ),
             *([str(row["n_problems"])] if "n_problems" not in constant else []),
             *(share(row, name, interval) for name in ("coverage", "selected_accuracy", "success", "candidate_success", "selection_gap")),
             _mean(row, interval),
             _number(row["mean_calls"]),
             *([_usd(row)] if priced else []),
         )
-    said = [f"n = {cells['n_problems'].iloc[0]} problems" if name == "n_problems" else str(cells[name].iloc[0]) for name in constant]
+    known = {name: cells[name].iloc[0] for name in constant if not unknown(cells[name].iloc[0])}
+    patterns = {"n_problems": "n = {} problems", "seed": "seed {}"}
+    said = [patterns.get(name, "{}").format(value) for name, value in known.items()]
     charged, billed = cells["charged_calls"].sum(), cells["billed_calls"].sum()
+    usd = f"; USD: {cells['charged_usd'].sum():.6f} charged, {cells['billed_usd'].sum():.6f} billed" if priced else "; USD: no price"
     shown.title = ", ".join(said) + "; shares in % with 95 % Wilson intervals over problems; tokens and calls per problem"
-    shown.caption = f"calls: {charged:.0f} charged, {billed:.0f} billed (draws are shared)" + ("" if priced else "; USD: no price")
+    shown.caption = f"calls: {charged:.0f} charged, {billed:.0f} billed (draws are shared)" + usd
     shown.caption_justify = "left"
     return shown
 
@@ -80,7 +90,9 @@ def tell(state: SweepState, cells: pd.DataFrame, figures: Sequence[str], console
         console.print(Text("Simulated: these answers were invented, see docs/models.md.", style="bold yellow"))
     console.print(table(cells, console.width))
     tally = state.tally
-    _line(console, f"{tally.calls} calls dispatched, {tally.reused} draws reused; study: {state.plan.paths.database}")
+    _line(console, f"this run: {tally.calls} calls dispatched, {tally.reused} draws reused; study: {state.plan.paths.database}")
+    for warning in _warnings(cells):
+        _line(console, warning, "yellow")
     for figure in figures:
         _line(console, f"figure: {figure}")
 
@@ -94,10 +106,13 @@ def tell_failures(state: SweepState, console: Console) -> None:
         if cell.status == "failed":
             _line(console, f"cell failed: {name}: {cell.error}", "red")
         elif cell.errors:
-            _line(console, f"{cell.errors} problems ended in an error: {name}; run the same command to try them again", "red")
-    lost = _lost_calls(state)
+            why = f" ({cell.first_error})" if cell.first_error else ""
+            _line(console, f"{cell.errors} problems ended in an error: {name}{why}; run the same command to try them again", "red")
+    lost, cancelled = _unused_calls(state)
     if lost:
         _line(console, f"{lost} calls were in flight when an earlier run was killed; their reservations count as billed", "yellow")
+    if cancelled:
+        _line(console, f"{cancelled} calls of this sweep were billed and no solution used them, since it was interrupted", "yellow")
 
 
 def tell_stopped(state: SweepState, command: str, console: Console) -> None:
@@ -121,15 +136,20 @@ def program() -> str:
 
 def tell_next(state: SweepState, console: Console) -> None:
     """What to try next."""
-    paths = state.plan.paths
+    study, here = state.plan.paths.study, Path("Makefile").exists()
+    steps = [
+        ("make lab" if here else f"{program()} cells", "the study in a notebook" if here else "the table again"),
+        ("make report" if here else f"{program()} report", f"figures and tables of {study} as files"),
+    ]
+    if study == "quickstart" and here:
+        steps.append(("make sweep ARGS='strategy=self_consistency strategy.max_attempts=16'", "more samples; the stored draws are reused"))
+    if study != "simulated":
+        steps.append((f"{program()} sweep -m experiment=simulated", "a sweep without a model, in seconds"))
+    steps.append(
+        (f"{program()} sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint: README, “Use a real provider”")
+    )
     console.print("\nNext:")
-    for command, what in (
-        ("make lab", "the same study in a notebook: budget curve, selection gap, cost"),
-        ("make report", f"figures and tables of the last study as files ({paths.study})"),
-        ("make sweep ARGS='strategy=self_consistency strategy.max_attempts=16'", "more samples; the stored draws are reused"),
-        (f"{program()} sweep -m experiment=simulated", "a sweep without a model, in seconds"),
-        (f"{program()} sweep model=openai_compatible model.base_url=… model.model=…", "your own endpoint: README, “Use a real provider”"),
-    ):
+    for command, what in steps:
         console.print(f"  [bold]{command}[/bold]\n      {what}", highlight=False, soft_wrap=True)
 
 
@@ -137,12 +157,31 @@ def _line(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _lost_calls(state: SweepState) -> int:
+def _unused_calls(state: SweepState) -> tuple[int, int]:
+    """Calls of this sweep whose outcome was lost, and calls that no solution used."""
     if not state.database.exists():
-        return 0
+        return 0, 0
+    query = """SELECT (SELECT count(*) FROM dispatches WHERE sweep_id = $1),
+                      (SELECT count(*) FROM calls WHERE sweep_id = $1 AND call_id NOT IN (SELECT call_id FROM uses))"""
     with reading(state.database) as connection:
-        row = connection.execute("SELECT count(*) FROM dispatches WHERE sweep_id = ?", [state.sweep_id]).fetchone()
-    return int(row[0]) if row else 0
+        row = connection.execute(query, [state.sweep_id]).fetchone()
+    return (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+def _warnings(cells: pd.DataFrame) -> list[str]:
+    """What would be read off the table wrongly: answers that were cut or not understood."""
+    advice = {
+        "truncated_share": "were cut by their cap and do not vote; raise answer_tokens",
+        "unparsed_share": "had no answer that dataset.answer can read; look at some: SELECT answer_text FROM calls",
+    }
+    found = []
+    for column, said in advice.items():
+        many = [row for row in cells.to_dict("records") if not unknown(row[column]) and row[column] > 0.1]
+        if many:
+            worst = max(many, key=lambda row: float(row[column]))
+            where = f"most in {worst['thinking_label']}, {worst['strategy_label']}: {100 * worst[column]:.0f} %"
+            found.append(f"in {len(many)} of {len(cells)} cells more than 10 % of the candidates {said} ({where})")
+    return found
 
 
 def _mean(row: dict[Any, Any], interval: str) -> str:
