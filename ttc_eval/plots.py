@@ -299,7 +299,7 @@ def _limits(frame: pd.DataFrame) -> tuple[float, float]:
     values = frame[ends].to_numpy(dtype=float)
     low, high = max(0.0, float(np.nanmin(values))), min(1.0, float(np.nanmax(values)))
     room = max(0.06 * (high - low), 0.02)
-    return low - room if low - room > 0 else -0.02, high + room if high + room < 1 else 1.02
+    return low - room if low - room > 0 else -0.03, high + room if high + room < 1 else 1.04
 
 
 def _natural(label: str) -> tuple[bool, list[tuple[int, int, str]]]:
