@@ -7,15 +7,15 @@ What is charged here is what the strategy would have cost alone, whether a draw 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
 
 from ttc_eval import forcing
 from ttc_eval.answers import AnswerClasses, extract
+from ttc_eval.clock import Clock
 from ttc_eval.exchange import Attempt, Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
@@ -70,23 +70,6 @@ class _Draw:
         return float(sum(charge.attempt.row["latency_s"] for charge in self.charges))
 
 
-@dataclass(slots=True)
-class _Clock:
-    """When draws would have ended, had they run `parallel` at a time from the start of the strategy."""
-
-    work: float = 0.0
-    critical: float = 0.0
-    slots: list[float] = field(default_factory=lambda: [0.0])
-
-    def run(self, seconds: float, parallel: int) -> None:
-        while len(self.slots) < parallel:
-            heapq.heappush(self.slots, self.critical if parallel == 1 else 0.0)
-        end = heapq.heappop(self.slots) + seconds
-        heapq.heappush(self.slots, end)
-        self.work += seconds
-        self.critical = max(self.critical, end)
-
-
 class Session:
     """Spends on behalf of one strategy, for one question, in one cell."""
 
@@ -107,7 +90,7 @@ class Session:
         self._ledger = ledger
         self._accounts = (problem, cell)
         self._classes = classes
-        self._clock = _Clock()
+        self._clock = Clock()
         self._charges: list[_Charge] = []
         self._candidates: list[Candidate] = []
         self._scores: list[Score] = []
