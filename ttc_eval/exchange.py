@@ -165,14 +165,14 @@ class Exchange:
             entry = self._entries.setdefault(key, Entry())
             if entry.response is not None:
                 self._tally.reused += 1
-                return self.attempts(segment.request)
+                return self._charged(entry)
             running = self._tasks.get(key)
             if running is not None:
                 await asyncio.wait([running])
                 if _to_be_tried_again(running) and entry.response is None:
                     continue
                 self._tally.reused += 1
-                return self.attempts(segment.request)
+                return self._charged(entry)
             task = asyncio.create_task(self._dispatch(segment, pool, key, entry, admit))
             self._tasks[key] = task
             task.add_done_callback(lambda _, key=key: self._tasks.pop(key, None))  # type: ignore[misc]
@@ -182,16 +182,19 @@ class Exchange:
                 task.cancel()
                 await asyncio.wait([task])
                 raise
-            return self.attempts(segment.request)
+            return self._charged(entry)
 
     def attempts(self, request: Request) -> tuple[Attempt, ...]:
-        """The attempts so far at a request's address that a strategy is charged for.
-
-        Those are of the sweep in which the draw succeeded, or else of this one: an earlier sweep that gave up was
-        billed, and a strategy run alone would not have paid for it.
-        """
+        """The attempts so far at a request's address that a strategy is charged for."""
         entry = self._entries.get(request.key)
-        if entry is None or not entry.attempts:
+        return () if entry is None else self._charged(entry)
+
+    def _charged(self, entry: Entry) -> tuple[Attempt, ...]:
+        """The attempts of the sweep in which the draw succeeded, or else of this one.
+
+        An earlier sweep that gave up was billed, and a strategy run alone would not have paid for it.
+        """
+        if not entry.attempts:
             return ()
         sweep_id = self._sweep_id if entry.response is None else entry.attempts[-1].row["sweep_id"]
         return tuple(attempt for attempt in entry.attempts if attempt.row["sweep_id"] == sweep_id)

@@ -78,12 +78,29 @@ class OverReservation(Exception):
 
 def add(left: Amounts, right: Amounts) -> Amounts:
     """The sum, resource by resource."""
-    return Amounts(**{name: getattr(left, name) + getattr(right, name) for name in _RESOURCES})
+    # Written out: every call passes here several times, and a loop over field names takes five times as long.
+    return Amounts(
+        left.calls + right.calls,
+        left.input_tokens + right.input_tokens,
+        left.output_tokens + right.output_tokens,
+        left.usd + right.usd,
+        left.wall_seconds + right.wall_seconds,
+        left.verifier_calls + right.verifier_calls,
+        left.search_nodes + right.search_nodes,
+    )
 
 
 def subtract(left: Amounts, right: Amounts) -> Amounts:
     """The difference, resource by resource."""
-    return Amounts(**{name: getattr(left, name) - getattr(right, name) for name in _RESOURCES})
+    return Amounts(
+        left.calls - right.calls,
+        left.input_tokens - right.input_tokens,
+        left.output_tokens - right.output_tokens,
+        left.usd - right.usd,
+        left.wall_seconds - right.wall_seconds,
+        left.verifier_calls - right.verifier_calls,
+        left.search_nodes - right.search_nodes,
+    )
 
 
 class Account:
@@ -94,6 +111,7 @@ class Account:
         self.limits = limits
         self.held = Amounts()
         self.spent = spent or Amounts()
+        self._limited = tuple(name for name in _RESOURCES if getattr(limits, name) is not None)
 
     def room(self, resource: str) -> int | float | Decimal | None:
         """What is neither held nor spent of one resource; None when it has no limit."""
@@ -102,7 +120,7 @@ class Account:
 
     def lacking(self, amounts: Amounts) -> str | None:
         """The first resource for which `amounts` does not fit into the room; None when all fit."""
-        for resource in _RESOURCES:
+        for resource in self._limited:
             wanted = getattr(amounts, resource)
             if not wanted:
                 continue

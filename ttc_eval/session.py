@@ -320,9 +320,11 @@ class Session:
         passed = self._clock.critical - before
         for account in self._accounts:
             room = account.room("wall_seconds")
-            if room is not None and passed > room:
+            if room is None:
+                continue
+            if passed > room:
                 late = account.scope
-            self._ledger.charge((account,), Amounts(wall_seconds=passed if room is None else min(passed, max(0.0, float(room)))))
+            self._ledger.charge((account,), Amounts(wall_seconds=min(passed, max(0.0, float(room)))))
         return late
 
     def _fits_ahead(self, draws_ahead: int, max_output_tokens: int | None) -> bool:
