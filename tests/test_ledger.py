@@ -47,7 +47,7 @@ def test_no_interleaving_overspends_a_limit(three: list[Limits], data: st.DataOb
     accounts = [Account(scope, limit) for scope, limit in zip(Scope, three, strict=True)]
     open_reservations = []
     for _ in range(data.draw(st.integers(1, 25))):
-        action = data.draw(st.sampled_from(["reserve", "settle", "over", "keep", "release"]))
+        action = data.draw(st.sampled_from(["reserve", "settle", "over", "unknown", "release"]))
         if action == "reserve" or not open_reservations:
             wanted = data.draw(amounts(12))
             before = [(account.held, account.spent) for account in accounts]
@@ -63,8 +63,9 @@ def test_no_interleaving_overspends_a_limit(three: list[Limits], data: st.DataOb
             elif action == "over":
                 with pytest.raises(OverReservation):
                     ledger.settle(reservation, Amounts(output_tokens=reservation.amounts.output_tokens + 1))
-            elif action == "keep":
-                assert ledger.keep(reservation) == reservation.amounts
+            elif action == "unknown":
+                unknown = used_amounts(UNKNOWN_USAGE, reservation.amounts, None, 0.0)
+                assert ledger.settle(reservation, unknown) == reservation.amounts
             else:
                 ledger.release(reservation)
         assert all(within(account) for account in accounts)
@@ -111,7 +112,7 @@ def test_closing_a_reservation_twice_is_a_defect() -> None:
     reservation = ledger.reserve([account], Amounts(calls=1))
     ledger.release(reservation)
     with pytest.raises(RuntimeError, match="closed twice"):
-        ledger.keep(reservation)
+        ledger.settle(reservation, Amounts())
 
 
 def test_a_caller_waits_for_what_is_only_held() -> None:

@@ -22,7 +22,7 @@ from ttc_eval.forcing import Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, used_amounts
 from ttc_eval.models.base import Connection, ModelInfo
 from ttc_eval.records import NOTHING_USED, UNKNOWN_USAGE, Amounts, CallStop, Request, Response, Role, Timings, Usage, UsageSource
-from ttc_eval.store.journal import Journal
+from ttc_eval.store.journal import Journal, JournalFailed
 
 # Room for what a server puts before the messages: its template, its default system prompt.
 _HIDDEN_PROMPT_TOKENS = 1024
@@ -230,9 +230,13 @@ class Exchange:
                 "reserved_output_tokens": bound.output_tokens,
                 "reserved_usd": bound.usd if self._price_version else None,
             }
-            self._journal.note(
-                {"dispatches": [{"call_id": call_id, "key": key, "sweep_id": self._sweep_id, "started_at": started, **reserved}]}
-            )
+            dispatched = {"call_id": call_id, "key": key, "sweep_id": self._sweep_id, "started_at": started, **reserved}
+            try:
+                self._journal.note({"dispatches": [dispatched]})
+            except JournalFailed:
+                # Nothing was sent, and others may be waiting for what is held here.
+                self._ledger.release(reservation)
+                raise
             self._tally.in_flight += 1
             response, failure, status, clock = None, None, "ok", time.perf_counter()
             try:

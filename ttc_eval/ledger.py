@@ -1,7 +1,7 @@
 """The ledger: limits, reservations and their reconciliation (docs/design.md 3.3).
 
 Before a call is dispatched its upper bound is reserved on every account that encloses it (sweep, cell, problem), on
-all or on none. Afterwards the reservation is *settled* with what was used, *kept* whole when that is unknown, or
+all or on none. Afterwards the reservation is *settled* with what was used (the whole of it where that is unknown), or
 *released* when nothing was dispatched. What an account holds and has spent never exceeds its limits, in whatever
 order these happen and on however many threads.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
 
@@ -132,7 +132,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """Amounts held on some accounts. It is closed once: by `settle`, `keep` or `release`."""
+    """Amounts held on some accounts. It is closed once: by `settle` or `release`."""
 
     accounts: tuple[Account, ...]
     amounts: Amounts
@@ -191,10 +191,6 @@ class Ledger:
                 self._close(reservation, reservation.amounts)
                 raise OverReservation(f"usage outside the reserved cap: {value} {resource} used, {reserved} reserved")
         return self._close(reservation, used)
-
-    def keep(self, reservation: Reservation, wall_seconds: float = 0.0) -> Amounts:
-        """Charge the whole reservation, because what was used is unknown; returns what was charged."""
-        return self._close(reservation, replace(reservation.amounts, wall_seconds=wall_seconds))
 
     def release(self, reservation: Reservation) -> None:
         """Give everything back: nothing was dispatched for this reservation."""

@@ -189,6 +189,15 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
+def json_keys(value: Any) -> Any:
+    """`value` with every key as text: YAML's may be numbers (budgets), JSON's cannot."""
+    if isinstance(value, Mapping):
+        return {str(key): json_keys(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_keys(item) for item in value]
+    return value
+
+
 class UsageSource(StrEnum):
     """Who counted the tokens."""
 

@@ -23,7 +23,7 @@ class History:
     """The past of a plan.
 
     Attributes:
-        sweep_id: of this invocation; that of the unfinished earlier one when the same sweep is `resumed`.
+        sweep_id: of this invocation; that of the unfinished earlier one when the same sweep goes on.
         solved: per cell, the problems that need no more work; errors: how many of them ended in an error.
         charged: per cell, what its stored solutions were charged; billed: what the resumed sweep has been billed.
         cells: stored rows of cells, which keep the sweep and the place that they were first run in.
@@ -32,7 +32,6 @@ class History:
 
     paths: StudyPaths
     sweep_id: str
-    resumed: bool = False
     started_at: float = field(default_factory=time.time)
     solved: Mapping[str, frozenset[str]] = field(default_factory=lambda: defaultdict(frozenset))
     errors: Mapping[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -97,7 +96,6 @@ def read_history(plan: Plan) -> History:
         return History(
             paths=plan.paths,
             sweep_id=sweep_id,
-            resumed=unfinished is not None,
             started_at=started_at,
             solved=defaultdict(frozenset, {cell_id: frozenset(found) for cell_id, found in solved.items()}),
             errors=defaultdict(int, dict(_rows(connection, _ERRORS.format(kept=kept), ids))),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ttc_eval import prices
 from ttc_eval.datasets import Dataset, load
 from ttc_eval.errors import UserError
 from ttc_eval.models.base import ChecksItself, Model, NeedsAnswers
-from ttc_eval.records import Problem, digest
+from ttc_eval.records import Problem, digest, json_keys
 from ttc_eval.session import DrawConfig
 from ttc_eval.store import StudyPaths
 from ttc_eval.strategies import BestOfN
@@ -105,24 +105,15 @@ def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Ce
     contents = digest([[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference] for p in problems])
     draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier)
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
-    return Cell(digest(_plain_keys(identity))[:16], config, model, problems, draw)
-
-
-def _plain_keys(value: Any) -> Any:
-    # YAML keys may be numbers (budgets); JSON's cannot.
-    if isinstance(value, Mapping):
-        return {str(key): _plain_keys(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_keys(item) for item in value]
-    return value
+    return Cell(digest(json_keys(identity))[:16], config, model, problems, draw)
 
 
 def _model_key(config: CellConfig) -> str:
-    return digest(_plain_keys(config.plain["model"]))
+    return digest(json_keys(config.plain["model"]))
 
 
 def _dataset_key(dataset: Dataset) -> str:
-    return repr(replace(dataset))
+    return repr(dataset)
 
 
 def _without_headers(overrides: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ttc_eval import prices
-from ttc_eval.records import Problem, Solution
+from ttc_eval.records import Problem, Solution, json_keys
 from ttc_eval.resources import share
 from ttc_eval.session import Session
 from ttc_eval.sweep.history import History
@@ -148,7 +148,7 @@ def _cell(cell_state: CellState, place: int, state: SweepState, history: History
         "ordinal": ordinal,
         "status": cell_state.status,
         "error": cell_state.error,
-        "config": _json(config.plain),
+        "config": json_keys(config.plain),
         "model": info.name,
         "endpoint": info.endpoint,
         "simulated": info.simulated,
@@ -181,14 +181,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "reference": problem.reference,
         "contract": asdict(problem.contract),
     }
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(item) for item in value]
-    return value
 
 
 @cache

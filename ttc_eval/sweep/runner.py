@@ -117,7 +117,7 @@ def _state(plan: Plan, history: History) -> SweepState:
         account = Account(Scope.CELL, cell.config.limits.cell, history.charged[cell.cell_id])
         errors = history.errors[cell.cell_id]
         cells[cell.cell_id] = CellState(cell, account, len(cell.problems) - done, done, done, errors)
-    return SweepState(plan, history.sweep_id, history.resumed, cells, Tally(), database=plan.paths.database)
+    return SweepState(plan, history.sweep_id, cells, Tally(), database=plan.paths.database)
 
 
 def _unlisted(plan: Plan) -> list[str]:

@@ -34,7 +34,6 @@ class SweepState:
 
     plan: Plan
     sweep_id: str
-    resumed: bool
     cells: dict[str, CellState]
     tally: Tally
     started: float = field(default_factory=time.monotonic)
