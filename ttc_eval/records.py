@@ -57,10 +57,19 @@ class AnswerContract:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    `blocks` are the turn's content blocks in the provider's own form, for turns that are more than text: an assistant's
+    thinking and tool use, to be sent back verbatim, or the results of tools. `content` is then the text among them.
+    """
 
     role: Literal["system", "user", "assistant"]
     content: str
+    blocks: tuple[JSON, ...] = field(default=(), hash=False)
+
+    def plain(self) -> list[Any]:
+        """This turn as JSON values, for the store and for keys."""
+        return [self.role, self.content, list(self.blocks)] if self.blocks else [self.role, self.content]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,7 @@ class Request:
         prefix: assistant text that the model continues; its own output does not repeat it.
         segment: place of this request among the requests that make one draw (0 for the first).
         seed: the pool seed; draw: index of the draw in its pool.
+        tools: definitions of the tools that the model may call, in the provider's own form.
     """
 
     model: str
@@ -144,13 +154,14 @@ class Request:
     segment: int = 0
     seed: int = 0
     draw: int = 0
+    tools: tuple[JSON, ...] = field(default=(), hash=False)
 
     def payload(self) -> dict[str, Any]:
         """This request as plain JSON values, for the store and for its key."""
         return {
             "model": self.model,
             "endpoint": self.endpoint,
-            "messages": [[m.role, m.content] for m in self.messages],
+            "messages": [message.plain() for message in self.messages],
             "thinking": [
                 self.thinking.mode.value,
                 self.thinking.budget,
@@ -166,6 +177,7 @@ class Request:
             "segment": self.segment,
             "seed": self.seed,
             "draw": self.draw,
+            **({"tools": list(self.tools)} if self.tools else {}),
         }
 
     @property
@@ -180,7 +192,7 @@ class Request:
         It differs between questions, whose draws are independent, and does not depend on caps or budgets, so that a cut
         trace is a prefix of the same trace uncut.
         """
-        turns = [[message.role, message.content] for message in self.messages]
+        turns = [message.plain() for message in self.messages]
         return int(digest([self.seed, turns, self.draw, self.segment])[:8], 16) >> 1
 
 

@@ -1,4 +1,4 @@
-"""The one transport: a model behind an HTTP endpoint that streams Chat Completions.
+"""The one transport: a model behind an HTTP endpoint that streams, in any wire format.
 
 One attempt per call and no hidden retry, redirect or proxy: the session owns retries, so every attempt is a row in `calls`. Raw bytes go
 to the SSE parser as they come, since parsing by the line in the client library costs more than the rest of the call.
@@ -28,9 +28,9 @@ from ttc_eval.models.base import ForcedThinking, ModelInfo, PriceRef
 from ttc_eval.models.rate import Outcome, Window
 from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest
 from ttc_eval.thinking import ThinkingSupport
-from ttc_eval.wire import openai_chat
-from ttc_eval.wire.dialects import dialect_named
+from ttc_eval.wire.base import Stream, WireFormat
 from ttc_eval.wire.failures import RETRYABLE, clean
+from ttc_eval.wire.formats import format_named
 from ttc_eval.wire.sse import EventTooLarge, SSEParser
 
 if TYPE_CHECKING:
@@ -67,13 +67,14 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class HttpModel:
-    """A model at an endpoint that speaks Chat Completions; built from `configs/model/*.yaml`.
+    """A model at an endpoint; built from `configs/model/*.yaml`.
 
     Attributes:
         name: the name that tables and figures show.
-        base_url: up to and without `/chat/completions`, for example `https://api.openai.com/v1`.
+        base_url: up to and without the path of the wire format, for example `https://api.openai.com/v1`.
+        wire: a name in `ttc_eval.wire.formats.FORMATS`.
         model: the model's name at the endpoint.
-        dialect: a name in `ttc_eval.wire.dialects.DIALECTS`.
+        dialect: of Chat Completions, a name in `ttc_eval.wire.dialects.DIALECTS`; the other formats have none.
         endpoint: identity of the endpoint in every draw's address; by default the URL's host and path, without port and query.
             Two servers that give different answers on one host need different ones.
         api_key_env, api_key_file: where the key is; neither means that none is sent.
@@ -83,6 +84,7 @@ class HttpModel:
     name: str
     base_url: str
     model: str
+    wire: str = "openai_chat"
     dialect: str = "generic"
     endpoint: str = ""
     api_key_env: str | None = None
@@ -96,7 +98,7 @@ class HttpModel:
 
     def __post_init__(self) -> None:
         url = _checked_url(self.base_url, self.name)
-        dialect_named(self.dialect)
+        format_named(self.wire, self.dialect)
         if self.max_concurrency < 1:
             raise UserError(f"model.max_concurrency={self.max_concurrency}: model {self.name!r} needs 1 or more")
         if not self.endpoint:
@@ -108,7 +110,7 @@ class HttpModel:
         return ModelInfo(
             name=self.name,
             # What changes the request that is sent makes another endpoint: its draws are other samples.
-            endpoint=f"{self.endpoint}#{self.dialect}.{digest(asdict(self.thinking))[:8]}",
+            endpoint=f"{self.endpoint}#{format_named(self.wire, self.dialect).identity}.{digest(asdict(self.thinking))[:8]}",
             thinking=self.thinking,
             forced=self.forced,
             model=self.model,
@@ -125,22 +127,20 @@ class HttpModel:
         """Open a pool of connections for as long as the context lasts. Raises `UserError` when the key is missing."""
         import aiohttp
 
-        key = api_key(self.api_key_env, self.api_key_file)
+        key, wire = api_key(self.api_key_env, self.api_key_file), format_named(self.wire, self.dialect)
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
             "Accept-Encoding": "identity",
             "User-Agent": "ttc-eval",
         }
-        headers |= {str(name): str(value) for name, value in self.headers.items()}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
+        headers |= {**wire.headers(key), **{str(name): str(value) for name, value in self.headers.items()}}
         secrets = {str(value) for value in self.headers.values() if len(str(value)) >= 8} | ({key} if key else set())
         connector = aiohttp.TCPConnector(
             limit=self.max_concurrency,
             limit_per_host=self.max_concurrency,
             ttl_dns_cache=300,
-            force_close=not dialect_named(self.dialect).keep_alive,
+            force_close=not wire.keep_alive,
         )
         async with aiohttp.ClientSession(
             connector=connector,
@@ -150,7 +150,7 @@ class HttpModel:
             trust_env=False,
             auto_decompress=True,
         ) as session:
-            connection = HttpConnection(self, session, tuple(sorted(secrets, key=len, reverse=True)))
+            connection = HttpConnection(self, wire, session, tuple(sorted(secrets, key=len, reverse=True)))
             try:
                 yield connection
             finally:
@@ -160,17 +160,16 @@ class HttpModel:
 class HttpConnection:
     """An open line to an `HttpModel`. `window` is what it has learned of the endpoint's limit."""
 
-    def __init__(self, model: HttpModel, session: aiohttp.ClientSession, secrets: tuple[str, ...]) -> None:
+    def __init__(self, model: HttpModel, wire: WireFormat, session: aiohttp.ClientSession, secrets: tuple[str, ...]) -> None:
         import aiohttp
         from yarl import URL
 
-        url = urlsplit(model.base_url)
         self.window = Window(model.max_concurrency)
         self._model = model
-        self._dialect = dialect_named(model.dialect)
+        self._wire = wire
         self._session = session
         self._secrets = secrets
-        self._url = URL(urlunsplit(url._replace(path=url.path.rstrip("/") + openai_chat.PATH)), encoded=True)
+        self._url = URL(_joined(model.base_url, wire.path(model.model)), encoded=True)
         self._http: Any = aiohttp
 
     async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
@@ -183,13 +182,13 @@ class HttpConnection:
         """
         model = self._model
         model.thinking.check(request.thinking, model.name)
-        body = openai_chat.request_body(request, self._dialect, model.thinking)
+        body = self._wire.body(request, model.thinking)
         payload = orjson.dumps(body)
         give_up_at = math.inf if timeout is None else asyncio.get_running_loop().time() + timeout
         round_ = await self._place(give_up_at)
         outcome, asked = Outcome.NEUTRAL, None
         try:
-            response = await self._exchange(payload, openai_chat.what_was_sent(body), give_up_at)
+            response = await self._exchange(payload, self._wire.what_was_sent(body), give_up_at)
             outcome = Outcome.SUCCESS
         except CallFailed as failure:
             if failure.kind in ("rate_limited", "overloaded"):
@@ -224,7 +223,7 @@ class HttpConnection:
                 reply = await self._session.post(self._url, data=data, allow_redirects=False)
                 if reply.status != 200 or reply.content_type in _NOT_A_STREAM:
                     raise await self._turned_away(reply)
-                stream, parser, content = openai_chat.ChatStream(self._dialect, self._secrets), SSEParser(), reply.content
+                stream, parser, content = self._wire.stream(self._secrets), SSEParser(), reply.content
                 first_token_s: float | None = None
                 async for chunk in content.iter_any():
                     for event in parser.feed(chunk):
@@ -265,9 +264,9 @@ class HttpConnection:
         if reply.status == 200 and b'"error"' not in body:
             kind = clean(reply.content_type)
             return CallFailed("invalid_response", f"expected an event stream, got {kind}; check base_url", retryable=False, http_status=200)
-        return openai_chat.error(reply.status, reply.headers, bytes(body), time.time(), self._secrets)
+        return self._wire.error(reply.status, reply.headers, bytes(body), time.time(), self._secrets)
 
-    def _timed_out(self, error: TimeoutError, phase: str, total: bool, own: bool, stream: openai_chat.ChatStream | None) -> CallFailed:
+    def _timed_out(self, error: TimeoutError, phase: str, total: bool, own: bool, stream: Stream | None) -> CallFailed:
         limits = self._model.timeouts
         if isinstance(error, self._http.ServerTimeoutError):
             return CallFailed("connect_timeout", f"no connection within {limits.connect_s:g} s", retryable=True, usage=NOTHING_USED)
@@ -279,7 +278,7 @@ class HttpConnection:
             kind, message = "idle_timeout", f"nothing came for {limits.idle_s:g} s"
         return self._broken(kind, message, stream, retryable=not (total and own))
 
-    def _broken(self, kind: str, message: str, stream: openai_chat.ChatStream | None, *, retryable: bool | None = None) -> CallFailed:
+    def _broken(self, kind: str, message: str, stream: Stream | None, *, retryable: bool | None = None) -> CallFailed:
         if stream is not None:
             return stream.failure(kind, message, retryable=retryable)
         return CallFailed(kind, clean(message, self._secrets), retryable=kind in RETRYABLE if retryable is None else retryable)
@@ -316,6 +315,13 @@ def api_key(env: str | None, file: str | None) -> str | None:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError(f"the {source} holds no usable API key: white space or characters outside ASCII in it")
     return key
+
+
+def _joined(base_url: str, path: str) -> str:
+    """The base URL with `path`, which may hold a query, before its own query."""
+    url, added = urlsplit(base_url), urlsplit(path)
+    query = "&".join(part for part in (url.query, added.query) if part)
+    return urlunsplit(url._replace(path=url.path.rstrip("/") + added.path, query=query))
 
 
 def _checked_url(base_url: str, name: str) -> SplitResult:

@@ -15,6 +15,7 @@ A response needs a `finish_reason` and the `[DONE]` line. A stream that ends wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import orjson
@@ -25,8 +26,6 @@ from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
 from ttc_eval.wire.dialects import BUDGET, DIALECTS, EFFORT, GENERIC, Dialect
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, failure_of_reply, kind_of
 from ttc_eval.wire.sse import Event
-
-PATH = "/chat/completions"
 
 _MAX_COUNT = 2**53
 _WRITTEN = frozenset({"model", "messages", "stream", "stream_options", "temperature", "top_p", "stop", "logprobs"})
@@ -41,6 +40,52 @@ _STOPS = {
 }
 # Words that say that the server gave up: OpenRouter; vLLM and SGLang; DeepSeek.
 _FAILED = {"error": "server_error", "abort": "server_error", "insufficient_system_resource": "overloaded"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFormat:
+    """Chat Completions in one dialect, as a `WireFormat`."""
+
+    dialect: Dialect = GENERIC
+
+    @property
+    def identity(self) -> str:
+        """The dialect's name."""
+        return self.dialect.name
+
+    @property
+    def continues(self) -> bool:
+        """Whether the server continues a last assistant message."""
+        return self.dialect.continues
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether a connection can be used again after a stream."""
+        return self.dialect.keep_alive
+
+    def path(self, model: str) -> str:
+        """The same for every model, which the body names."""
+        return "/chat/completions"
+
+    def headers(self, key: str | None) -> Mapping[str, str]:
+        """The key as a bearer token."""
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    def body(self, request: Request, support: ThinkingSupport) -> dict[str, Any]:
+        """See `request_body`."""
+        return request_body(request, self.dialect, support)
+
+    def what_was_sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """See the function of that name."""
+        return what_was_sent(body)
+
+    def stream(self, secrets: Iterable[str]) -> ChatStream:
+        """A fresh `ChatStream`."""
+        return ChatStream(self.dialect, secrets)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes, now: float, secrets: Iterable[str]) -> CallFailed:
+        """See the function of that name."""
+        return error(status, headers, body, now, secrets)
 
 
 def request_body(request: Request, dialect: Dialect, support: ThinkingSupport | None = None) -> dict[str, Any]:

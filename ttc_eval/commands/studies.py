@@ -1,0 +1,23 @@
+"""Which study a command works on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ttc_eval.study import Study, newest_study, open_study
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """The positional argument that names a study."""
+    parser.add_argument(
+        "database", nargs="?", type=Path, help="the study's DuckDB file, or its name in results/; by default the newest there"
+    )
+
+
+def chosen(given: Path | None) -> Study:
+    """The study that `database` names: a file, a name in `results`, or the newest there. Raises `UserError` when there is none."""
+    if given is None:
+        return open_study(newest_study())
+    named = not given.exists() and not given.suffix
+    return open_study(Path("results") / f"{given}.duckdb" if named else given)
