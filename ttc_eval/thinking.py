@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from ttc_eval.errors import UserError
 
@@ -81,6 +82,10 @@ class ThinkingSupport:
         forced_by_prefix: the budget is enforced here, by continuing a prefix, not by the provider.
         reports_reasoning_tokens: whether usage tells reasoning tokens.
         budget_slack: tokens by which the provider may overrun a budget (TTC-v2: "slightly"); reserved, not hidden.
+        off_form: how `off` is written where an API has several ways: `disabled`, `between_tools` (thinking between tool calls stays), or
+            `omitted` (the field is left out, for a model that does not think unless it is told to).
+        display: what the provider is asked to show of the thinking, in its own word; None leaves its default.
+        continues: whether the model continues a given assistant text, where its API has a way to say so.
     """
 
     accepts: tuple[ThinkingMode, ...] = (ThinkingMode.OFF,)
@@ -91,11 +96,14 @@ class ThinkingSupport:
     forced_by_prefix: bool = False
     reports_reasoning_tokens: bool = False
     budget_slack: int = 0
+    off_form: Literal["disabled", "between_tools", "omitted"] = "disabled"
+    display: str | None = None
+    continues: bool = True
 
     def check(self, thinking: Thinking, model: str) -> None:
         """Raise `UserError` when `model` does not take this form of thinking, naming the forms that it takes."""
         if thinking.mode not in self.accepts:
-            forms = ", ".join(mode.value for mode in self.accepts)
+            forms = ", ".join(self._form(mode) for mode in self.accepts)
             raise UserError(f"thinking={thinking.mode.value}: model {model!r} does not take it; it takes: {forms}")
         if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
             if thinking.budget < self.min_budget:
@@ -104,6 +112,11 @@ class ThinkingSupport:
                 raise UserError(f"thinking.budget={thinking.budget}: model {model!r} takes {self.max_budget} tokens at most")
         if thinking.effort is not None and thinking.effort not in self.efforts:
             raise UserError(f"thinking.effort={thinking.effort}: model {model!r} takes: {', '.join(self.efforts) or 'no effort'}")
+
+    def _form(self, mode: ThinkingMode) -> str:
+        if mode is ThinkingMode.BUDGET:
+            return f"budget (from {self.min_budget} tokens)"
+        return f"effort ({', '.join(self.efforts)})" if mode is ThinkingMode.EFFORT and self.efforts else mode.value
 
 
 def answer_ceiling(max_tokens: int, thinking_used: int) -> int:
@@ -114,3 +127,17 @@ def answer_ceiling(max_tokens: int, thinking_used: int) -> int:
     if not 0 <= thinking_used <= max_tokens:
         raise ValueError(f"thinking_used={thinking_used} is not between 0 and max_tokens={max_tokens}")
     return max_tokens - thinking_used
+
+
+def shown(text: str | None, tokens: int | None) -> str:
+    """Thinking as a reader may be shown it: its text, `none`, or `not disclosed` with its tokens, which are billed all the same.
+
+    Args:
+        text: as in `Response.thinking`: None without thinking, empty when there was some that the provider does not show.
+        tokens: reasoning tokens as reported; None when they were not.
+    """
+    if text:
+        return text
+    if text is None and not tokens:
+        return "none"
+    return "not disclosed" if tokens is None else f"not disclosed ({tokens} tokens)"

@@ -266,6 +266,9 @@ def whole(reply: Reply) -> bytes:
         return (
             f"HTTP/1.1 {reply.status} X\r\nContent-Type: {kind}\r\n{headers}Content-Length: {len(reply.body)}\r\n\r\n".encode() + reply.body
         )
+    if reply.headers:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items()).encode()
+        return _chunked(events(reply)).replace(b"\r\n", b"\r\n" + lines, 1)
     return _stream(reply) if not reply.usage else _chunked(events(reply))
 
 

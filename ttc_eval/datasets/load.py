@@ -177,9 +177,12 @@ def _go_offline() -> None:
 
 
 def _quiet() -> None:
+    import datasets
     from datasets.utils import disable_progress_bars
 
     disable_progress_bars()
+    # It would report every load, of a local file as well, and wait for the network to do so.
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
 
 
 def _check_columns(dataset: Dataset, first: tuple[int, Mapping[str, Any]]) -> None:

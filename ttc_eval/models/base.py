@@ -7,11 +7,11 @@ each. Retries, limits and storage are the session's business, never the model's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from ttc_eval.errors import UserError
 from ttc_eval.records import Problem, Request, Response
@@ -136,4 +136,13 @@ class ChecksItself(Protocol):
 
     def check(self) -> None:
         """Raise `UserError` when a key, a file or an engine is missing."""
+        ...
+
+
+@runtime_checkable
+class WritesRequests(Protocol):
+    """A model whose requests can be seen before they are sent."""
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """The JSON that would be posted for `request`. Raises `UserError` when it could not be sent."""
         ...

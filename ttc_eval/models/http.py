@@ -12,26 +12,26 @@ from __future__ import annotations
 import asyncio
 import io
 import math
-import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import orjson
 
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.models.base import ForcedThinking, ModelInfo, PriceRef
+from ttc_eval.models.endpoint import api_key, check_headers, checked_url, joined, with_extra
 from ttc_eval.models.rate import Outcome, Window
-from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest
-from ttc_eval.thinking import ThinkingSupport
+from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest, json_keys
+from ttc_eval.thinking import ThinkingMode, ThinkingSupport
 from ttc_eval.wire.base import Stream, WireFormat
-from ttc_eval.wire.failures import RETRYABLE, clean
+from ttc_eval.wire.failures import RETRYABLE, clean, used_up_for
 from ttc_eval.wire.formats import format_named
+from ttc_eval.wire.openai_chat import with_options
 from ttc_eval.wire.sse import EventTooLarge, SSEParser
+from ttc_eval.wire.think_tags import ThinkTags
 
 if TYPE_CHECKING:
     import aiohttp
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 _ERROR_BODY_BYTES = 64 * 1024
 _LINGER_S = 0.25  # how long the end of a finished stream is waited for, so that its connection can be used again
 _LARGE_BODY_BYTES = 1024 * 1024
-_KEY_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token"})
+# Fields of any format that shape what is paid for or how it is read, whether or not a request carries them.
+_OURS = frozenset(
+    {"model", "messages", "input", "contents", "stream", "stream_options", "n", "stop", "temperature", "top_p", "logprobs", "top_logprobs"}
+    | {"max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig"}
+)
 _NOT_A_STREAM = ("application/json", "text/html")
 
 
@@ -74,11 +78,16 @@ class HttpModel:
         base_url: up to and without the path of the wire format, for example `https://api.openai.com/v1`.
         wire: a name in `ttc_eval.wire.formats.FORMATS`.
         model: the model's name at the endpoint.
-        dialect: of Chat Completions, a name in `ttc_eval.wire.dialects.DIALECTS`; the other formats have none.
+        dialect: of Chat Completions, a name in `ttc_eval.wire.dialects.DIALECTS`; of Anthropic's API, its version; of TTC-v2, its surface;
+            the others have none.
         endpoint: identity of the endpoint in every draw's address; by default the URL's host and path, without port and query.
             Two servers that give different answers on one host need different ones.
         api_key_env, api_key_file: where the key is; neither means that none is sent.
         headers: further headers; their values never show.
+        extra_body: fields added to every request, beside those written here and never over them; they are stored, so no place for a key.
+        forms: of Chat Completions, per form of thinking the fields that ask for it, instead of the dialect's; `{budget}` and `{effort}`
+            in them are filled in.
+        think_tags: of Chat Completions, the tags around thinking that the server leaves inside the answer; None when it leaves none.
     """
 
     name: str
@@ -90,6 +99,9 @@ class HttpModel:
     api_key_env: str | None = None
     api_key_file: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    forms: Mapping[ThinkingMode, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    think_tags: ThinkTags | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     max_concurrency: int = 16
     thinking: ThinkingSupport = field(default_factory=ThinkingSupport)
@@ -97,8 +109,11 @@ class HttpModel:
     price: PriceRef = field(default_factory=PriceRef)
 
     def __post_init__(self) -> None:
-        url = _checked_url(self.base_url, self.name)
-        format_named(self.wire, self.dialect)
+        url = checked_url(self.base_url, self.name)
+        self.format()
+        check_headers(self.headers, self.name)
+        for name in _OURS & set(self.extra_body):
+            raise UserError(f"model.extra_body.{name}: this field is written here; the keys for it are in docs/models.md")
         if self.max_concurrency < 1:
             raise UserError(f"model.max_concurrency={self.max_concurrency}: model {self.name!r} needs 1 or more")
         if not self.endpoint:
@@ -109,14 +124,34 @@ class HttpModel:
         """What is known of the model without connecting."""
         return ModelInfo(
             name=self.name,
-            # What changes the request that is sent makes another endpoint: its draws are other samples.
-            endpoint=f"{self.endpoint}#{format_named(self.wire, self.dialect).identity}.{digest(asdict(self.thinking))[:8]}",
+            # What changes the request that is sent, or how its reply is read, makes another endpoint: its draws are other samples.
+            endpoint=f"{self.endpoint}#{self.format().identity}.{digest(self._shape())[:8]}",
             thinking=self.thinking,
             forced=self.forced,
             model=self.model,
             max_concurrency=self.max_concurrency,
             price=self.price,
         )
+
+    def _shape(self) -> Any:
+        options = {"extra_body": self.extra_body, "forms": self.forms, "think_tags": self.think_tags and asdict(self.think_tags)}
+        given = {name: json_keys(value) for name, value in options.items() if value}
+        return [asdict(self.thinking), given] if given else asdict(self.thinking)
+
+    def format(self) -> WireFormat:
+        """The wire format in which this model is spoken to. Raises `UserError` for a name or an option that there is not."""
+        found = format_named(self.wire, self.dialect)
+        return with_options(found, self.forms, self.think_tags) if self.forms or self.think_tags else found
+
+    def body(self, request: Request, wire: WireFormat | None = None) -> dict[str, Any]:
+        """The JSON that is posted for `request`; nothing is sent here.
+
+        Raises `UserError` for a form of thinking that the model does not take, a request that its wire format cannot express, and an
+        `extra_body` that would overwrite what is written here.
+        """
+        self.thinking.check(request.thinking, self.name)
+        body = (self.format() if wire is None else wire).body(request, self.thinking)
+        return with_extra(body, self.extra_body) if self.extra_body else body
 
     def check(self) -> None:
         """Raise `UserError` when the key that is named is missing."""
@@ -127,7 +162,7 @@ class HttpModel:
         """Open a pool of connections for as long as the context lasts. Raises `UserError` when the key is missing."""
         import aiohttp
 
-        key, wire = api_key(self.api_key_env, self.api_key_file), format_named(self.wire, self.dialect)
+        key, wire = api_key(self.api_key_env, self.api_key_file), self.format()
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
@@ -169,7 +204,7 @@ class HttpConnection:
         self._wire = wire
         self._session = session
         self._secrets = secrets
-        self._url = URL(_joined(model.base_url, wire.path(model.model)), encoded=True)
+        self._url = URL(joined(model.base_url, wire.path(model.model)), encoded=True)
         self._http: Any = aiohttp
 
     async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
@@ -181,14 +216,14 @@ class HttpConnection:
         the dialect cannot express.
         """
         model = self._model
-        model.thinking.check(request.thinking, model.name)
-        body = self._wire.body(request, model.thinking)
+        body = model.body(request, self._wire)
         payload = orjson.dumps(body)
+        sent = {name: body[name] for name in model.extra_body} | self._wire.what_was_sent(body)
         give_up_at = math.inf if timeout is None else asyncio.get_running_loop().time() + timeout
         round_ = await self._place(give_up_at)
         outcome, asked = Outcome.NEUTRAL, None
         try:
-            response = await self._exchange(payload, self._wire.what_was_sent(body), give_up_at)
+            response = await self._exchange(payload, sent, give_up_at, round_)
             outcome = Outcome.SUCCESS
         except CallFailed as failure:
             if failure.kind in ("rate_limited", "overloaded"):
@@ -208,7 +243,7 @@ class HttpConnection:
             message = "the time for this call was used up while the endpoint's rate limit held it back; nothing was sent"
             raise CallFailed("total_timeout", message, retryable=False, usage=NOTHING_USED) from None
 
-    async def _exchange(self, payload: bytes, sent: dict[str, Any], give_up_at: float) -> Response:
+    async def _exchange(self, payload: bytes, sent: dict[str, Any], give_up_at: float, round_: int) -> Response:
         http, limits = self._http, self._model.timeouts
         clock = asyncio.get_running_loop().time
         started_at, start = time.time(), time.perf_counter()
@@ -223,6 +258,7 @@ class HttpConnection:
                 reply = await self._session.post(self._url, data=data, allow_redirects=False)
                 if reply.status != 200 or reply.content_type in _NOT_A_STREAM:
                     raise await self._turned_away(reply)
+                self.window.accepted(round_, used_up_for(reply.headers, time.time()))
                 stream, parser, content = self._wire.stream(self._secrets), SSEParser(), reply.content
                 first_token_s: float | None = None
                 async for chunk in content.iter_any():
@@ -235,6 +271,8 @@ class HttpConnection:
                             first_token_s, phase = time.perf_counter() - start, "idle"
                         guard.reschedule(min(clock() + limits.idle_s, total_at))
                 latency_s = time.perf_counter() - start
+                if not stream.done and not parser.close():
+                    raise stream.failure("incomplete", "the stream ended inside an event")
                 response = stream.finish(Timings(started_at, latency_s if first_token_s is None else first_token_s, latency_s), sent=sent)
             if not reply.content.at_eof():
                 await _linger(reply)
@@ -294,45 +332,3 @@ async def _linger(reply: aiohttp.ClientResponse) -> None:
             await reply.content.readany()
     except Exception:
         reply.close()
-
-
-def api_key(env: str | None, file: str | None) -> str | None:
-    """The key in the variable `env` or else in `file`; None when neither is named. Raises `UserError`, which never shows a key."""
-    if env is not None:
-        source, key = f"variable {env}", os.environ.get(env, "")
-        advice = f"set {env}"
-    elif file is not None:
-        source, advice = f"file {file}", "put the key there, and nothing else"
-        try:
-            key = Path(file).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"api_key_file: cannot read {file} ({type(error).__name__}); {advice}") from None
-    else:
-        return None
-    key = key.strip()
-    if not key:
-        raise UserError(f"no API key: the {source} is empty or not set; {advice}")
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise UserError(f"the {source} holds no usable API key: white space or characters outside ASCII in it")
-    return key
-
-
-def _joined(base_url: str, path: str) -> str:
-    """The base URL with `path`, which may hold a query, before its own query."""
-    url, added = urlsplit(base_url), urlsplit(path)
-    query = "&".join(part for part in (url.query, added.query) if part)
-    return urlunsplit(url._replace(path=url.path.rstrip("/") + added.path, query=query))
-
-
-def _checked_url(base_url: str, name: str) -> SplitResult:
-    try:
-        url = urlsplit(base_url)
-        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port >= 0)
-    except ValueError:
-        usable = False
-    if not usable or "@" in base_url:
-        # The text is not shown: it may hold a password.
-        raise UserError(f"model.base_url of {name!r}: give http(s)://host[:port]/path, with no user or password in it")
-    if any(parameter.lower() in _KEY_PARAMETERS for parameter, _ in parse_qsl(url.query)):
-        raise UserError(f"model.base_url of {name!r} holds a key in its query; name it in api_key_env, or send it by model.headers")
-    return url

@@ -6,6 +6,9 @@ told, and an endpoint that never refuses pays one comparison a call.
 A refusal halves the window, once for all the requests that were in flight together, and pauses new dispatches for as long as
 the server asked, at most `max_pause_s`. During a pause one request at a time may go as a probe; when it succeeds, the pause is over.
 So one absurd Retry-After (an hour, for one request's tokens) does not freeze a sweep.
+
+A reply that was accepted and says that nothing remains of a limit pauses new dispatches in the same way before the refusal comes, and
+does not narrow the window. A pause is over as soon as its probe is accepted: a reasoning stream may take minutes to end.
 """
 
 from __future__ import annotations
@@ -71,16 +74,38 @@ class Window:
         """Give the place back and learn from the outcome; `retry_after` is what a refusal asked for, in seconds."""
         self.in_flight -= 1
         current = round_ == self._round
+        probed = current and self._probing
         if current:
             self._probing = False
         if outcome is Outcome.REFUSED:
             self._refused(current, retry_after)
-        elif outcome is Outcome.SUCCESS and current and (self._strikes or self.size < self._limit):
+        elif outcome is Outcome.SUCCESS and current and (probed or self._strikes or self.size < self._limit):
+            if probed:
+                self._pause_until = 0.0
             self._strikes = 0
-            self._pause_until = 0.0
             self.size = min(float(self._limit), self.size + self._step / self.size)
         if self._waiting:
             self._wake()
+
+    def accepted(self, round_: int, used_up_for: float | None = None) -> None:
+        """The server took a request up; `used_up_for` is when its limit that is used up is reset, in seconds, if it says that one is."""
+        current = round_ == self._round
+        if used_up_for is not None:
+            self._hold(current, used_up_for)
+        elif current and self._probing:
+            self._pause_until = 0.0
+        if current:
+            self._probing = False
+        if self._waiting:
+            self._wake()
+
+    def _hold(self, current: bool, seconds: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if current:
+            self._probe_at = now + self._first_probe_s
+        if now >= self._pause_until:
+            self._round += 1  # what is in flight already tells nothing of the time after this
+        self._pause_until = max(self._pause_until, now + min(seconds, self._max_pause_s))
 
     def _refused(self, current: bool, retry_after: float | None) -> None:
         now = asyncio.get_running_loop().time()

@@ -1,8 +1,12 @@
 """How each family of servers speaks Chat Completions: one `Dialect` each, data instead of branches.
 
 Sources: the OpenAI SDK's types; vLLM `entrypoints/openai/chat_completion/protocol.py`; the SGLang page "Thinking Budget"; llama.cpp
-`tools/server/README.md` and pull request 23673; api-docs.deepseek.com/guides/thinking_mode; openrouter.ai/docs/use-cases/reasoning-tokens;
-the typed schemas of the Together and Fireworks SDKs; LiteLLM's xAI transformation. As of 2026-11-30.
+`tools/server/README.md` and pull request 23673; api-docs.deepseek.com/guides/thinking_mode; alibabacloud.com model-studio/deep-thinking;
+openrouter.ai/docs/use-cases/reasoning-tokens; the typed schemas of the Together, Fireworks and Mistral SDKs; LiteLLM's xAI transformation;
+Ollama's OpenAI route. As of 2026-11-30.
+
+What could not be confirmed is marked so below. A model's config can say it otherwise: `model.forms` replaces the fields that ask for a
+form of thinking, `model.extra_body` adds fields to every request.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ class Dialect:
 
     Attributes:
         cap: name of the field for the cap on output tokens.
+        ask_usage: the fields that make a stream report its usage.
         forms: per thinking mode, the fields to send, with `{budget}` and `{effort}` in them; a mode without an entry cannot be expressed.
         off_for_all: whether the fields of mode `off` may be sent to a model that cannot think as well.
         seed: name of the field for the sampling seed; None when the server takes none.
@@ -44,6 +49,7 @@ class Dialect:
 
     name: str
     cap: str = "max_tokens"
+    ask_usage: JSON = field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     forms: Mapping[ThinkingMode, JSON] = field(default_factory=dict)
     off_for_all: bool = False
     seed: str | None = "seed"
@@ -71,6 +77,7 @@ DIALECTS: Mapping[str, Dialect] = {
         Dialect("openai", cap="max_completion_tokens", forms={_OFF: {"reasoning_effort": "none"}, _EFFORT: _LEVEL}),
         Dialect(
             "llama_cpp",
+            # The budget's field is in pull requests and clients, not in the README: not confirmed.
             forms={_OFF: _NO_THINK, _BUDGET: _THINK | {"thinking_budget_tokens": BUDGET}, _EFFORT: _LEVEL, _ADAPTIVE: _THINK},
             off_for_all=True,
             continues=True,
@@ -89,6 +96,7 @@ DIALECTS: Mapping[str, Dialect] = {
         ),
         Dialect(
             "sglang",
+            # The budget's field is that of the custom logit processor, from issues and users' configs: not confirmed.
             forms={_OFF: _NO_THINK, _BUDGET: _THINK | {"custom_params": {"thinking_budget": BUDGET}}, _EFFORT: _LEVEL, _ADAPTIVE: _THINK},
             off_for_all=True,
             continues=True,
@@ -107,6 +115,15 @@ DIALECTS: Mapping[str, Dialect] = {
             continues=True,  # at the base URL that ends in /beta
             continue_message={"prefix": True},
             cached_tokens=(("prompt_cache_hit_tokens",), ("prompt_tokens_details", "cached_tokens")),
+        ),
+        Dialect(
+            "dashscope",
+            forms={
+                _OFF: {"enable_thinking": False},
+                _BUDGET: {"enable_thinking": True, "thinking_budget": BUDGET},
+                _ADAPTIVE: {"enable_thinking": True},
+            },
+            # The name of the reasoning field in compatible mode is not confirmed; both names are read.
         ),
         Dialect(
             "openrouter",
@@ -128,6 +145,21 @@ DIALECTS: Mapping[str, Dialect] = {
                 _BUDGET: {"thinking": {"type": "enabled", "budget_tokens": BUDGET}},
                 _EFFORT: _LEVEL,
             },
+        ),
+        # Models whose budget is enforced by a grammar (Qwen3): a number in place of a level is a hard cap.
+        Dialect("fireworks_grammar", forms={_OFF: {"reasoning_effort": "none"}, _BUDGET: {"reasoning_effort": BUDGET}, _EFFORT: _LEVEL}),
+        Dialect(
+            "mistral",
+            ask_usage={},  # usage always comes with the last chunk, and the schema forbids unknown fields
+            forms={_OFF: {"reasoning_effort": "none"}, _EFFORT: _LEVEL},
+            seed="random_seed",
+            continues=True,
+            continue_message={"prefix": True},
+        ),
+        Dialect(
+            "ollama",
+            forms={_OFF: {"reasoning": {"effort": "none"}}, _EFFORT: {"reasoning": {"effort": EFFORT}}},
+            reasoning=("reasoning", "reasoning_content"),  # the name on the OpenAI route is not confirmed; both are read
         ),
     )
 }

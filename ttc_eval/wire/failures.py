@@ -27,17 +27,21 @@ RETRYABLE = frozenset(
 )
 
 _SPECIFIC = {
-    "rate_limited": "rate_limit_exceeded rate_limit_error rate_limit ratelimiterror too_many_requests slow_down",
+    "rate_limited": "rate_limit_exceeded rate_limit_error rate_limit ratelimiterror too_many_requests slow_down ramp_limit_exceeded",
     "overloaded": "overloaded_error overloaded server_is_overloaded engine_overloaded unavailable_error service_unavailable",
-    "credit": "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_error insufficient_balance payment_required",
-    "authentication": "invalid_api_key authentication_error authenticationerror permission_error permission_denied unauthorized",
-    "refused": "content_filter content_policy_violation content_policy",
+    "credit": "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_error insufficient_balance payment_required"
+    " contract_spend_limit_reached enforced_spend_limit_reached",  # 429s that no waiting helps
+    "authentication": "invalid_api_key authentication_error authenticationerror permission_error permission_denied unauthorized"
+    " organization_on_hold",
+    "refused": "content_filter content_policy_violation content_policy bio_policy misalignment_policy_violation"
+    " image_content_policy_violation",
     "model_not_found": "model_not_found",
     "context_full": "context_length_exceeded exceed_context_size_error",
     "timeout": "timeout timeout_error request_timeout",
 }
 _CATCH_ALL = {
-    "invalid_request": "invalid_request_error badrequesterror bad_request not_found_error notfounderror",
+    "invalid_request": "invalid_request_error badrequesterror bad_request not_found_error notfounderror"
+    " invalid_prompt data_residency_mismatch",
     "server_error": "server_error api_error internal_error internal_server_error internalservererror",
 }
 _SPECIFIC_KIND = {word: kind for kind, words in _SPECIFIC.items() for word in words.split()}
@@ -55,6 +59,14 @@ _STATUS_KIND = {
     524: "timeout",
     529: "overloaded",
 }
+# The headers of what remains of a limit and of its reset, by limit.
+_RESETS = (
+    *((f"x-ratelimit-remaining{limit}", f"x-ratelimit-reset{limit}") for limit in ("-requests", "-tokens", "")),
+    *(
+        (f"anthropic-ratelimit-{limit}-remaining", f"anthropic-ratelimit-{limit}-reset")
+        for limit in ("requests", "tokens", "input-tokens", "output-tokens")
+    ),
+)
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|h|m|s|d)")
 _UNIT_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -96,8 +108,10 @@ def describe(error: object) -> tuple[str, tuple[object, ...]]:
     if not isinstance(error, dict):
         return str(error), ()
     message = next((error[name] for name in ("message", "detail", "msg") if error.get(name)), error)
-    words = tuple(error[name] for name in ("code", "type", "status") if isinstance(error.get(name), str | int))
-    return str(message), words
+    details = error.get("details")
+    # Anthropic names the cause in details.error_code, beside a type that several causes share.
+    named = [details.get("error_code") if isinstance(details, dict) else None, *(error.get(name) for name in ("code", "type", "status"))]
+    return str(message), tuple(word for word in named if isinstance(word, str | int))
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
@@ -154,15 +168,26 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def reset_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds until the limits that are used up are reset, by `x-ratelimit-reset-{requests,tokens}` (`1m30s`) and `x-ratelimit-reset`.
+    """Seconds until the limits that are used up are reset, by `x-ratelimit-reset-{requests,tokens}` (`1m30s`) and `x-ratelimit-reset`,
+    and by `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-reset` (a moment by RFC 3339).
 
     A limit with something remaining does not count; the longest of the others does. The form without a name is a duration, seconds, or
     a moment in Unix seconds or milliseconds (OpenRouter). None when nothing usable is there.
     """
     values = {name.lower(): value.strip() for name, value in headers.items()}
-    used_up = [suffix for suffix in ("-requests", "-tokens", "") if values.get(f"x-ratelimit-remaining{suffix}", "0") in ("0", "")]
-    waits = [_reset(values.get(f"x-ratelimit-reset{suffix}", ""), now) for suffix in used_up]
+    resets = [(values.get(remaining, "0"), values.get(reset, "")) for remaining, reset in _RESETS]
+    waits = [_reset(reset, now) for remaining, reset in resets if remaining in ("0", "")]
     return max((wait for wait in waits if wait is not None), default=None)
+
+
+def used_up_for(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds until a limit that a reply says is used up (0 remaining) is reset; None when it says so of none.
+
+    For replies that succeeded, where a limit that is not mentioned is not used up.
+    """
+    values = {name.lower(): value.strip() for name, value in headers.items()}
+    waits = [_reset(values.get(reset, ""), now) for remaining, reset in _RESETS if values.get(remaining) == "0"]
+    return max((wait for wait in waits if wait), default=None)
 
 
 def duration(text: str) -> float | None:
@@ -179,11 +204,19 @@ def duration(text: str) -> float | None:
 def _reset(text: str, now: float) -> float | None:
     number = _number(text)
     if number is None:
-        return duration(text)
+        return duration(text) if "T" not in text else _until_rfc3339(text, now)
     if number < 1e8:  # no moment of this century is as small, no wait as large
         return number
     moment = number / 1000 if number > 1e11 else number
     return moment - now if moment >= now else None
+
+
+def _until_rfc3339(text: str, now: float) -> float | None:
+    try:
+        wait = datetime.fromisoformat(text).astimezone(UTC).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return wait if wait >= 0 else None
 
 
 def _number(text: str) -> float | None:

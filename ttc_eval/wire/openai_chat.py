@@ -15,7 +15,7 @@ A response needs a `finish_reason` and the `[DONE]` line. A stream that ends wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import orjson
@@ -23,9 +23,11 @@ import orjson
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.records import JSON, UNKNOWN_USAGE, CallStop, Message, Request, Response, Timings, Usage, UsageSource
 from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
+from ttc_eval.wire.base import WireFormat
 from ttc_eval.wire.dialects import BUDGET, DIALECTS, EFFORT, GENERIC, Dialect
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, failure_of_reply, kind_of
 from ttc_eval.wire.sse import Event
+from ttc_eval.wire.think_tags import TagSplitter, ThinkTags
 
 _MAX_COUNT = 2**53
 _WRITTEN = frozenset({"model", "messages", "stream", "stream_options", "temperature", "top_p", "stop", "logprobs"})
@@ -44,9 +46,10 @@ _FAILED = {"error": "server_error", "abort": "server_error", "insufficient_syste
 
 @dataclass(frozen=True, slots=True)
 class ChatFormat:
-    """Chat Completions in one dialect, as a `WireFormat`."""
+    """Chat Completions in one dialect, as a `WireFormat`. `think_tags` splits thinking off that comes inside the content."""
 
     dialect: Dialect = GENERIC
+    think_tags: ThinkTags | None = None
 
     @property
     def identity(self) -> str:
@@ -81,11 +84,21 @@ class ChatFormat:
 
     def stream(self, secrets: Iterable[str]) -> ChatStream:
         """A fresh `ChatStream`."""
-        return ChatStream(self.dialect, secrets)
+        return ChatStream(self.dialect, secrets, self.think_tags)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes, now: float, secrets: Iterable[str]) -> CallFailed:
         """See the function of that name."""
         return error(status, headers, body, now, secrets)
+
+
+def with_options(wire: WireFormat, forms: Mapping[ThinkingMode, JSON], think_tags: ThinkTags | None) -> ChatFormat:
+    """`wire` with some of its dialect's forms of thinking replaced, and tags to split thinking off by.
+
+    Raises `UserError` when `wire` is not Chat Completions: the other formats have one way to ask and to answer.
+    """
+    if not isinstance(wire, ChatFormat):
+        raise UserError(f"model.forms and model.think_tags belong to wire=openai_chat, not to {wire.identity!r}")
+    return ChatFormat(replace(wire.dialect, forms={**wire.dialect.forms, **forms}), think_tags)
 
 
 def request_body(request: Request, dialect: Dialect, support: ThinkingSupport | None = None) -> dict[str, Any]:
@@ -105,7 +118,7 @@ def request_body(request: Request, dialect: Dialect, support: ThinkingSupport | 
         "messages": _messages(request.messages, request.prefix, dialect),
         dialect.cap: _cap(request, support),
         "stream": True,
-        "stream_options": {"include_usage": True},
+        **dialect.ask_usage,
     }
     sampling = request.sampling
     if sampling.temperature is not None:
@@ -188,6 +201,7 @@ class ChatStream:
         "_logprobs",
         "_refusal",
         "_secrets",
+        "_splitter",
         "_text",
         "_thinking",
         "_usage",
@@ -195,13 +209,14 @@ class ChatStream:
         "started",
     )
 
-    def __init__(self, dialect: Dialect = GENERIC, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, dialect: Dialect = GENERIC, secrets: Iterable[str] = (), think_tags: ThinkTags | None = None) -> None:
         self.started = False
         self.done = False
         self._dialect = dialect
         self._secrets = secrets
         self._text: list[str] = []
         self._thinking: list[str] = []
+        self._splitter = None if think_tags is None else TagSplitter(think_tags)
         self._refusal: list[str] = []
         self._logprobs: list[float] = []
         self._finish: str | None = None
@@ -246,6 +261,7 @@ class ChatStream:
         stop = _STOPS.get(finish, CallStop.OTHER)
         if stop is CallStop.END and isinstance(self._detail, str):
             stop = CallStop.STOP_SEQUENCE
+        self._split(complete=stop in (CallStop.END, CallStop.STOP_SEQUENCE))
         blocks: tuple[JSON, ...] = ()
         if self._refusal:
             stop, blocks = CallStop.REFUSAL, ({"type": "refusal", "refusal": "".join(self._refusal)},)
@@ -264,6 +280,7 @@ class ChatStream:
 
     def failure(self, kind: str, message: str, *, retryable: bool | None = None) -> CallFailed:
         """A `CallFailed` that carries what had arrived. Its usage is known only when the model had already finished."""
+        self._split(complete=False)
         return CallFailed(
             kind,
             clean(message, self._secrets),
@@ -273,6 +290,20 @@ class ChatStream:
             thinking_text="".join(self._thinking),
             http_status=200,
         )
+
+    def _split(self, *, complete: bool) -> None:
+        """Move what the splitter found to its places; it is done once."""
+        if self._splitter is not None:
+            self._splitter.end(complete=complete)
+            self._thinking += self._splitter.thinking
+            self._text += self._splitter.text
+            self._splitter = None
+
+    def _said(self, text: str) -> None:
+        if self._splitter is None:
+            self._text.append(text)
+        else:
+            self._splitter.feed(text)
 
     def _choices(self, choices: object) -> None:
         if not isinstance(choices, list):
@@ -304,7 +335,7 @@ class ChatStream:
         if content:
             self.started = True
             if isinstance(content, str):
-                self._text.append(content)
+                self._said(content)
             else:
                 self._parts(content)
         for name in self._dialect.reasoning:
@@ -326,7 +357,7 @@ class ChatStream:
             raise self.failure("invalid_response", "content is neither text nor a list of parts")
         for part in parts:
             if isinstance(part.get("text"), str):
-                self._text.append(part["text"])
+                self._said(part["text"])
             inner = part.get("thinking")
             if isinstance(inner, list):
                 self._thinking.extend(item["text"] for item in inner if isinstance(item, dict) and isinstance(item.get("text"), str))
