@@ -21,7 +21,12 @@ def first_schema(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_sql("schema.sql"))
 
 
-MIGRATIONS = (first_schema,)
+def trace_scores(connection: duckdb.DuckDBPyConnection) -> None:
+    """Scores of stored traces, given after the fact."""
+    connection.execute(_sql("trace_scores.sql"))
+
+
+MIGRATIONS = (first_schema, trace_scores)
 
 
 def schema_name() -> str:

@@ -58,10 +58,20 @@ SELECT r.cell_id, r.problem_id, k.call_id, k.key, k.sweep_id, k.model, k.role, k
        k.latency_s, k.simulated
 FROM calls k LEFT JOIN ranked r USING (call_id);
 
+-- (candidate, verifier): `what` is candidate for a score that its strategy asked for, thinking or answer for one that `ttc-eval verify` gave
+-- afterwards to a call of the candidate; `call_id` is the judge's call.
 CREATE OR REPLACE VIEW verifier_scores AS
+WITH later AS (
+    SELECT c.cell_id, c.problem_id, c.position, t.verifier, t.kind, t.score, t.valid, t.rationale, t.judge_call_id AS call_id, t.what
+    FROM (SELECT cell_id, problem_id, position, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id FROM candidates) c
+    JOIN trace_scores t USING (call_id)
+), given AS (
+    SELECT cell_id, problem_id, position, verifier, kind, score, valid, rationale, call_id, 'candidate' AS what FROM scores
+    UNION ALL BY NAME SELECT * FROM later
+)
 SELECT s.cell_id, s.problem_id, s.position, s.verifier, s.kind, s.score, s.valid, c.answer, c.answer_class, c.complete,
-       coalesce(g.correct, false) AS correct, s.rationale, s.call_id
-FROM scores s
+       coalesce(g.correct, false) AS correct, s.rationale, s.call_id, s.what
+FROM given s
 JOIN candidates c USING (cell_id, problem_id, position)
 LEFT JOIN grades g ON g.problem_id = c.problem_id AND g.answer_class = c.answer_class;
 
