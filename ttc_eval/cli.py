@@ -11,22 +11,30 @@ from importlib import import_module
 
 from ttc_eval.errors import UserError
 
+_HYDRAS = {"sweep": "ttc_eval.sweep.app", "plan": "ttc_eval.commands.plan"}
+
 # Each is a module of `ttc_eval.commands`.
 COMMANDS = {
     "report": "figures and tables of a study, as files",
     "cells": "the table of a study's cells",
+    "plan": "what a sweep would send and could cost; sends nothing",
+    "replay": "a study under other prices; makes no call",
+    "show": "one problem, solution, candidate or call of a study",
+    "doctor": "what works on this machine",
+    "verify": "score the traces that a study has stored",
+    "serve": "a configured model as a TTC-v2 server",
+    "conformance": "check a server against TTC-v2",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for a mistake in the command)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["sweep"]:
-        # Everything after `sweep` is Hydra's.
-        from ttc_eval.sweep.app import main as sweep
-
+    if given and given[0] in _HYDRAS:
+        # Everything after these words is Hydra's.
+        whole: Callable[[Sequence[str]], int] = import_module(_HYDRAS[given[0]]).main
         with _closed_pipes_allowed():
-            return sweep(given[1:])
+            return whole(given[1:])
     parser = _parser(given[0] if given else None)
     options = parser.parse_args(given)
     run: Callable[[argparse.Namespace], int] | None = getattr(options, "run", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 import os
 import re
 import shlex
@@ -61,6 +62,8 @@ def compose(arguments: Sequence[str]) -> list[DictConfig]:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     # Hydra's sweeper insists on writing the composed config, secrets included, to a folder. The store keeps it without.
     scratch = tempfile.mkdtemp(prefix="ttc-eval-")
+    # Its log would show the composed config, the values of headers included, to whoever logs at that level.
+    logging.getLogger("hydra").setLevel(logging.WARNING)
     OmegaConf.register_new_resolver("scratch_folder", lambda: scratch, replace=True)
     sys.argv = ["ttc-eval sweep", *_options_first(arguments)]
     _composed.clear()
@@ -200,6 +203,8 @@ def _explain_key(key: str, arguments: Sequence[str]) -> str:
     if not keys and parent:
         return _explain_key(parent, arguments)
     where = f"{parent}." if parent else ""
+    if last in keys:
+        return f"{key}: it holds no such key yet; to add one write +{key}.NAME=VALUE, or +{key}={{NAME: VALUE}}"
     if not keys:
         return f"{key}: there is no such key"
     return f"{key}: there is no such key; {_suggestion(last, keys, where)}the keys are: {', '.join(keys)}"
