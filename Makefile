@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt tools/install.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/install.sh
 	@touch $@
 
-sweep: $(READY)  ## the quick-start sweep on the embedded model; ARGS='…' overrides
+sweep: $(READY)  ## the quick-start sweep on the lab model; ARGS='…' overrides
 	@$(BIN)/ttc-eval sweep -m experiment=quickstart $(ARGS)
 
 test: $(READY)  ## the whole test suite
@@ -37,8 +37,10 @@ lab: $(READY)  ## Jupyter on the last study (STUDY=results/NAME.duckdb for anoth
 report: $(READY)  ## figures and tables of the last study (STUDY=results/NAME.duckdb for another)
 	@$(BIN)/ttc-eval report $(STUDY)
 
-bench: $(READY)  ## benchmarks: throughput of the engine, start-up time
+bench: $(READY)  ## benchmarks: throughput, streams, the lab model, start-up time
 	@$(BIN)/python benchmarks/throughput.py
+	@$(BIN)/python benchmarks/streams.py
+	@$(BIN)/python benchmarks/lab.py
 	@$(BIN)/python benchmarks/startup.py
 
 clean:  ## remove the virtual environment and caches; results stay

@@ -94,6 +94,17 @@ class SweepLimitReached(Exception):
     """The sweep's own limit is used up: nothing more is dispatched, and what is unfinished stays so."""
 
 
+def call_bound(info: ModelInfo, request: Request, *, priced: bool) -> Amounts:
+    """The upper bound of what one attempt at `request` can use, input counted as one token a byte at most. USD is 0 without a price."""
+    # A tokenizer with byte fallback never makes more tokens than there are bytes; templates add a few per turn.
+    size = sum(len(message.content.encode("utf-8", "replace")) + 32 for message in request.messages)
+    input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + _HIDDEN_PROMPT_TOKENS
+    output_tokens = request.max_output_tokens + info.thinking.budget_slack
+    usd = prices.upper_bound(info.price, input_tokens, output_tokens, time.time()) if priced else None
+    verifies = int(request.role is Role.VERIFY)
+    return Amounts(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd or Decimal(0), verifier_calls=verifies)
+
+
 class Exchange:
     """Fetches responses for requests. One exchange serves one model of one sweep."""
 
@@ -142,14 +153,8 @@ class Exchange:
                 entry.attempts.append(Attempt(row, response_of(row)))
 
     def bound(self, request: Request) -> Amounts:
-        """The upper bound of what one attempt at `request` can use, input counted as one token a byte at most."""
-        # A tokenizer with byte fallback never makes more tokens than there are bytes; templates add a few per turn.
-        size = sum(len(message.content.encode("utf-8", "replace")) + 32 for message in request.messages)
-        input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + _HIDDEN_PROMPT_TOKENS
-        output_tokens = request.max_output_tokens + self.info.thinking.budget_slack
-        usd = prices.upper_bound(self.info.price, input_tokens, output_tokens, time.time()) if self._price_version else None
-        verifies = int(request.role is Role.VERIFY)
-        return Amounts(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd or Decimal(0), verifier_calls=verifies)
+        """The upper bound of what one attempt at `request` can use, see `call_bound`."""
+        return call_bound(self.info, request, priced=self.priced)
 
     async def fetch(self, segment: Segment, pool: str, admit: Callable[[], None]) -> tuple[Attempt, ...]:
         """The attempts at the address of a segment's request, dispatching it when nothing usable is stored.
@@ -276,7 +281,7 @@ class Exchange:
                 "first_token_s": timings.first_token_s,
                 "latency_s": timings.latency_s,
             }
-            over = self._settle(reservation, bound, usage, usd)
+            over = self._settle(reservation, bound, usage, usd) or _over_budget(self.info, request, usage)
             if over is not None:
                 row |= {"status": "error", "error_kind": "over_reservation", "error": str(over), "retryable": False}
             self._tally.calls += 1
@@ -297,6 +302,15 @@ class Exchange:
         except OverReservation as over:
             return over
         return None
+
+
+def _over_budget(info: ModelInfo, request: Request, usage: Usage) -> OverReservation | None:
+    """Thinking beyond a budget that the model keeps apart from its cap, even where the answer left room for it in the sum."""
+    budget, used, support = request.thinking.budget, usage.reasoning_tokens, info.thinking
+    if support.budget_inside_max_tokens or budget is None or used is None or used <= budget + support.budget_slack:
+        return None
+    reserved = f"{budget} + {support.budget_slack} reserved"
+    return OverReservation(f"usage outside the reserved cap: {used} thinking tokens used, {reserved}")
 
 
 def _to_be_tried_again(task: asyncio.Task[None]) -> bool:

@@ -321,6 +321,8 @@ class Candidate:
         answer_class: name of the set of equal answers that it belongs to; None when it has no answer.
         complete: False when the text was cut; such a candidate never votes.
         call_ids: the calls that made it.
+        stop: why its text ended.
+        thinking: the reasoning before its text; None when none was shown.
     """
 
     position: int
@@ -332,6 +334,8 @@ class Candidate:
     call_ids: tuple[str, ...] = ()
     parent: int | None = None
     depth: int = 0
+    stop: CallStop | None = None
+    thinking: str | None = None
 
     @property
     def votes(self) -> bool:

@@ -7,8 +7,8 @@ What is charged here is what the strategy would have cost alone, whether a draw 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +19,8 @@ from ttc_eval.clock import Clock
 from ttc_eval.exchange import Attempt, Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
-from ttc_eval.records import Amounts, Candidate, ContractKind, Question, Request, Role, Sampling, Score, Solution, StopReason
+from ttc_eval.models.base import ModelInfo
+from ttc_eval.records import Amounts, Candidate, ContractKind, Message, Question, Request, Role, Sampling, Score, Solution, StopReason
 from ttc_eval.thinking import Thinking, ThinkingMode
 from ttc_eval.verifiers import Reading, Verifier
 
@@ -30,7 +31,8 @@ __all__ = ["DrawConfig", "DrawFailed", "Draws", "LimitReached", "Session"]
 class DrawConfig:
     """The request configuration that all draws of a cell share, up to the question and the index.
 
-    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed; `verifier` scores.
+    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed; `verifier` scores. `pools` names the
+    same configuration under each other thinking that the strategy may ask for.
     """
 
     thinking: Thinking
@@ -39,6 +41,28 @@ class DrawConfig:
     seed: int
     pool: str
     verifier: Verifier | None = None
+    pools: Mapping[Thinking, str] = field(default_factory=dict, hash=False)
+
+    def under(self, thinking: Thinking | None) -> DrawConfig:
+        """This configuration with another thinking, which is another pool. Raises `KeyError` for one that was not prepared."""
+        if thinking is None or thinking == self.thinking:
+            return self
+        return replace(self, thinking=thinking, pool=self.pools[thinking])
+
+
+def draw_request(config: DrawConfig, info: ModelInfo, messages: tuple[Message, ...], index: int, cap: int) -> Request:
+    """The request of draw `index` about `messages`, with `cap` tokens for all of its output."""
+    return Request(
+        model=info.model or info.name,
+        endpoint=info.endpoint,
+        messages=messages,
+        thinking=config.thinking,
+        sampling=config.sampling,
+        answer_tokens=min(config.answer_tokens, cap),
+        max_output_tokens=cap,
+        seed=config.seed,
+        draw=index,
+    )
 
 
 class DrawFailed(Exception):
@@ -83,10 +107,13 @@ class Session:
         problem: Account,
         cell: Account,
         classes: AnswerClasses,
+        verifier: Exchange | None = None,
     ) -> None:
+        """`verifier` is where scores are asked for; None asks the model that answers."""
         self.question = question
         self._config = config
         self._exchange = exchange
+        self._verifier = verifier or exchange
         self._ledger = ledger
         self._accounts = (problem, cell)
         self._classes = classes
@@ -95,18 +122,25 @@ class Session:
         self._candidates: list[Candidate] = []
         self._scores: list[Score] = []
 
-    def draws(self, count: int, *, parallel: int = 1, max_output_tokens: int | None = None) -> Draws:
+    @property
+    def thinking(self) -> Thinking:
+        """How the cell thinks."""
+        return self._config.thinking
+
+    def draws(self, count: int, *, parallel: int = 1, max_output_tokens: int | None = None, thinking: Thinking | None = None) -> Draws:
         """The first `count` draws of this question's pool, as candidates in draw order, for `async with` and `async for`.
 
         Args:
             parallel: how many draws may be in flight; the candidates and what is charged do not depend on it.
             max_output_tokens: cap of each draw's output, reasoning included; by default the thinking budget plus the
                 room for the answer. A limit that leaves less lowers the cap of the draw that meets it.
+            thinking: draw under another thinking than the cell's, from the pool that belongs to it. A strategy declares those that it
+                may ask for, see `strategies.base.ChangesThinking`.
 
         The iteration ends early when a limit is used up; `ended_by` then says which. Raises `DrawFailed` in the
         iteration when a draw came to nothing.
         """
-        return Draws(self, count, parallel, max_output_tokens)
+        return Draws(self, self._config.under(thinking), count, parallel, max_output_tokens)
 
     async def score(self, candidate: Candidate) -> Score:
         """The cell's verifier's score of a candidate, reserved and charged like any other call.
@@ -116,16 +150,19 @@ class Session:
         verifier, charges = self._config.verifier, list[_Charge]()
         if verifier is None:
             raise RuntimeError("this cell has no verifier")
+        info = self._verifier.info
         request = replace(
-            self._request(0, verifier.answer_tokens),
-            messages=verifier.messages(self.question, candidate.text),
+            self._request(self._config, 0, verifier.answer_tokens),
+            model=info.model or info.name,
+            endpoint=info.endpoint,
+            messages=verifier.messages(self.question, candidate.text, candidate.thinking),
             role=Role.VERIFY,
             thinking=Thinking(),
-            sampling=Sampling(temperature=0.0),
+            sampling=Sampling(temperature=verifier.temperature),
             answer_tokens=verifier.answer_tokens,
         )
         try:
-            reply = (await self._spend(Segment(request), charges)).response
+            reply = (await self._spend(Segment(request), charges, self._config.pool, self._verifier)).response
         finally:
             self._charges.extend(charges)
             late = self._pass_time(sum(charge.attempt.row["latency_s"] for charge in charges), 1)
@@ -138,6 +175,7 @@ class Session:
             kind=verifier.kind,
             value=reading.score,
             rationale=reading.rationale or reading.problem,
+            steps=reading.steps,
             call_id=charges[-1].attempt.row["call_id"],
         )
         self._scores.append(score)
@@ -177,8 +215,9 @@ class Session:
 
     @property
     def priced(self) -> bool:
-        """Whether the model has a price. Without one, what is charged in USD is unknown, not 0."""
-        return self._exchange.priced
+        """Whether all that was asked has a price. Without one, what is charged in USD is unknown, not 0."""
+        scored = any(charge.attempt.row["role"] == Role.VERIFY for charge in self._charges)
+        return self._exchange.priced and (self._verifier.priced or not scored)
 
     @property
     def work_seconds(self) -> float:
@@ -195,17 +234,16 @@ class Session:
                 "charged_calls": charge.amounts.calls,
                 "charged_input_tokens": charge.amounts.input_tokens,
                 "charged_output_tokens": charge.amounts.output_tokens,
-                "charged_usd": charge.amounts.usd if self.priced else None,
+                "charged_usd": None if charge.attempt.row["price_version"] is None else charge.amounts.usd,
             }
             for position, charge in enumerate(self._charges)
         ]
 
     # What follows is for `Draws`, the session's other half.
 
-    def _request(self, index: int, max_output_tokens: int | None) -> Request:
+    def _request(self, config: DrawConfig, index: int, max_output_tokens: int | None) -> Request:
         """The request of a whole draw, its cap lowered to the room that the limits leave. Raises `LimitReached`."""
-        config, info = self._config, self._exchange.info
-        budget = config.thinking.budget or 0 if config.thinking.mode is ThinkingMode.BUDGET else 0
+        budget = config.thinking.budget or 0
         cap = budget + config.answer_tokens if max_output_tokens is None else max_output_tokens
         for account in self._accounts:
             room = account.room("wall_seconds")
@@ -217,40 +255,30 @@ class Session:
         if room is not None and room <= budget:
             raise LimitReached(self._accounts[0].scope, "output_tokens")
         cap = cap if room is None else min(cap, int(room))
-        return Request(
-            model=info.model or info.name,
-            endpoint=info.endpoint,
-            messages=self.question.messages,
-            thinking=config.thinking,
-            sampling=config.sampling,
-            answer_tokens=min(config.answer_tokens, cap),
-            max_output_tokens=cap,
-            seed=config.seed,
-            draw=index,
-        )
+        return draw_request(config, self._exchange.info, self.question.messages, index, cap)
 
-    async def _obtain(self, index: int, max_output_tokens: int | None) -> _Draw:
+    async def _obtain(self, config: DrawConfig, index: int, max_output_tokens: int | None) -> _Draw:
         """Draw `index`, fetched and charged, or why it could not be."""
         draw = _Draw(index, [])
         try:
-            draw.text = await self._fetch_draw(self._request(index, max_output_tokens), draw.charges)
+            draw.text = await self._fetch_draw(self._request(config, index, max_output_tokens), draw.charges, config.pool)
         except (LimitReached, DrawFailed, OverReservation) as failure:
             draw.failure = failure
         return draw
 
-    async def _fetch_draw(self, request: Request, charges: list[_Charge]) -> DrawText:
+    async def _fetch_draw(self, request: Request, charges: list[_Charge], pool: str) -> DrawText:
         forced = self._exchange.info.forced
         if forced is None or request.thinking.mode is not ThinkingMode.BUDGET:
-            response = (await self._spend(Segment(request), charges)).response
+            response = (await self._spend(Segment(request), charges, pool, self._exchange)).response
             return DrawText(response.text, response.thinking, response.stop, response.complete)
         parts: list[Part] = []
         while (segment := forcing.next_segment(request, forced, parts)) is not None:
-            parts.append(await self._spend(segment, charges))
+            parts.append(await self._spend(segment, charges, pool, self._exchange))
         return forcing.assemble(parts, forced)
 
-    async def _spend(self, segment: Segment, charges: list[_Charge]) -> Part:
+    async def _spend(self, segment: Segment, charges: list[_Charge], pool: str, exchange: Exchange) -> Part:
         """One segment: reserve, fetch, settle every attempt. Appends to `charges` what was charged."""
-        bound = self._exchange.bound(segment.request)
+        bound = exchange.bound(segment.request)
         reservations = [await self._ledger.acquire(self._accounts, bound)]
 
         def admit() -> None:
@@ -258,11 +286,11 @@ class Session:
 
         attempts: Sequence[Attempt] = ()
         try:
-            attempts = await self._exchange.fetch(segment, self._config.pool, admit)
+            attempts = await exchange.fetch(segment, pool, admit)
             while len(reservations) < len(attempts):
                 admit()
         except LimitReached:
-            attempts = self._exchange.attempts(segment.request)[: len(reservations)]
+            attempts = exchange.attempts(segment.request)[: len(reservations)]
             raise
         finally:
             for reservation in reservations[len(attempts) :]:
@@ -303,6 +331,8 @@ class Session:
             answer_class=answer_class,
             complete=draw.text.complete,
             call_ids=tuple(charge.attempt.row["call_id"] for charge in draw.charges),
+            stop=draw.text.stop,
+            thinking=draw.text.thinking,
         )
         self._candidates.append(candidate)
         return candidate
@@ -327,13 +357,13 @@ class Session:
             self._ledger.charge((account,), Amounts(wall_seconds=min(passed, max(0.0, float(room)))))
         return late
 
-    def _fits_ahead(self, draws_ahead: int, max_output_tokens: int | None) -> bool:
+    def _fits_ahead(self, config: DrawConfig, draws_ahead: int, max_output_tokens: int | None) -> bool:
         """Whether a draw can be dispatched early without changing the cap or the fate of those before it."""
         try:
-            bound = self._exchange.bound(self._request(0, max_output_tokens))
+            bound = self._exchange.bound(self._request(config, 0, max_output_tokens))
         except LimitReached:
             return False
-        segments = 1 if self._exchange.info.forced is None else 2 + self._config.thinking.max_extensions
+        segments = 1 if self._exchange.info.forced is None else 2 + config.thinking.max_extensions
         segments *= self._exchange.max_attempts
         whole = Amounts(segments, bound.input_tokens * segments, bound.output_tokens * self._exchange.max_attempts, bound.usd * segments)
         everything = whole
@@ -350,8 +380,9 @@ class Draws:
         ended_by: the limit that ended the iteration early; None when all draws were consumed or the strategy stopped.
     """
 
-    def __init__(self, session: Session, count: int, parallel: int, max_output_tokens: int | None) -> None:
+    def __init__(self, session: Session, config: DrawConfig, count: int, parallel: int, max_output_tokens: int | None) -> None:
         self._session = session
+        self._config = config
         self._count = count
         self._parallel = max(1, parallel)
         self._cap = max_output_tokens
@@ -389,13 +420,13 @@ class Draws:
             raise StopAsyncIteration from None
 
     def _obtained(self, index: int) -> Awaitable[_Draw]:
-        obtain: Callable[[int, int | None], Any] = self._session._obtain
+        obtain: Callable[[DrawConfig, int, int | None], Any] = self._session._obtain
         if self._parallel == 1:
-            return obtain(index, self._cap)  # type: ignore[no-any-return]
+            return obtain(self._config, index, self._cap)  # type: ignore[no-any-return]
         for ahead in range(index, min(index + self._parallel, self._count)):
             if ahead in self._ahead:
                 continue
-            if ahead > index and not self._session._fits_ahead(ahead - index, self._cap):
+            if ahead > index and not self._session._fits_ahead(self._config, ahead - index, self._cap):
                 break
-            self._ahead[ahead] = asyncio.create_task(obtain(ahead, self._cap))
+            self._ahead[ahead] = asyncio.create_task(obtain(self._config, ahead, self._cap))
         return self._ahead.pop(index)

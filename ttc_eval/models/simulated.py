@@ -36,7 +36,7 @@ from ttc_eval.records import (
     UsageSource,
     digest,
 )
-from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
+from ttc_eval.thinking import AtLimit, Thinking, ThinkingMode, ThinkingSupport
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +144,42 @@ class SimulatedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class _Draft:
+    """What a response would be without a cap. `exhausted`: its thinking budget was used up before it could answer."""
+
+    text: str
+    thinking_tokens: int
+    answer_tokens: int
+    exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Simulation:
     model: SimulatedModel
 
     async def respond(self, request: Request, *, attempt: int = 1, timeout: float | None = None) -> Response:
         rng = random.Random(f"{self.model.seed}/{request.key}")
-        text, thinking_tokens, answer_tokens = self._judged(request, rng) if request.role is Role.VERIFY else self._drawn(request, rng)
+        draft = self._judged(request, rng) if request.role is Role.VERIFY else self._drawn(request, rng)
         luck = random.Random(f"{self.model.seed}/{request.key}/{attempt}")
-        output = min(thinking_tokens + answer_tokens, request.max_output_tokens)
-        cut = output < thinking_tokens + answer_tokens or luck.random() < self.model.faults.truncated
+        wanted = draft.thinking_tokens + draft.answer_tokens
+        output = min(wanted, request.max_output_tokens)
+        cut = output < wanted or luck.random() < self.model.faults.truncated
         seconds = self.model.first_token_s + output * self.model.seconds_per_token
         started = time.time()
         # Without a wait the loop must still turn, as it does for every real model.
         await asyncio.sleep(seconds * self.model.time_scale)
-        self._fail(luck, text)
-        usage = Usage(self.model.input_tokens, output, reasoning_tokens=min(thinking_tokens, output), source=UsageSource.COUNTED)
+        self._fail(luck, draft.text)
+        usage = Usage(self.model.input_tokens, output, reasoning_tokens=min(draft.thinking_tokens, output), source=UsageSource.COUNTED)
         if luck.random() < self.model.faults.unknown_usage:
             usage = UNKNOWN_USAGE
-        stop = CallStop.MAX_TOKENS if cut else CallStop.END
-        return Response("" if cut else text, stop, usage, Timings(started, self.model.first_token_s, seconds))
+        stop = CallStop.MAX_TOKENS if cut else CallStop.BUDGET_EXCEEDED if draft.exhausted else CallStop.END
+        ended = stop is CallStop.END
+        thinking = None
+        if draft.thinking_tokens:
+            thinking = f"(simulated thinking, {min(draft.thinking_tokens, output)} tokens)" + (f"\n{draft.text}" if ended else "")
+        return Response(draft.text if ended else "", stop, usage, Timings(started, self.model.first_token_s, seconds), thinking)
 
-    def _drawn(self, request: Request, rng: random.Random) -> tuple[str, int, int]:
+    def _drawn(self, request: Request, rng: random.Random) -> _Draft:
         problem = self.model.answers.get(request.messages)
         if problem is None:
             raise CallFailed("invalid_request", "the simulated model does not know this question", retryable=False)
@@ -173,11 +188,18 @@ class _Simulation:
         rank = rng.choices(ranks, weights=[0.5**place for place in ranks])[0]
         answer = problem.reference if right else wrong_answer(problem, rank)
         text = answer if problem.contract.extraction is Extraction.WHOLE else f"Answer: {answer}"
+        budget = request.thinking.budget or 0
         wanted = _tokens(rng, self.model.thinking_tokens, self.model.token_spread)
-        thinking_tokens = min(wanted, request.thinking.budget or 0)
-        return text, thinking_tokens, _tokens(rng, self.model.answer_tokens, self.model.token_spread)
+        answer_tokens = _tokens(rng, self.model.answer_tokens, self.model.token_spread)
+        if request.thinking.at_limit is AtLimit.FAIL and budget:
+            # What a draw would think does not depend on its budget: with a larger one the same draw may end.
+            same = random.Random(f"{self.model.seed}/{request.sampling_seed}")
+            wanted = _tokens(same, self.model.thinking_tokens, self.model.token_spread)
+            if wanted > budget:
+                return _Draft("", budget, 0, exhausted=True)
+        return _Draft(text, min(wanted, budget), answer_tokens)
 
-    def _judged(self, request: Request, rng: random.Random) -> tuple[str, int, int]:
+    def _judged(self, request: Request, rng: random.Random) -> _Draft:
         asked = request.messages[-1].content
         known = self.model.answers.values()
         # The longest question that is quoted: one question may be the beginning of another.
@@ -192,8 +214,8 @@ class _Simulation:
         value = rng.gauss(distance if right else 0.0, 1.0) - distance / 2
         tokens = _tokens(rng, self.model.answer_tokens, self.model.token_spread)
         if rng.random() < self.model.verifier_invalid:
-            return "It looks right to me.", 0, tokens
-        return json.dumps({"score": round(1 / (1 + math.exp(-value)), 6), "rationale": "simulated"}), 0, tokens
+            return _Draft("It looks right to me.", 0, tokens)
+        return _Draft(json.dumps({"score": round(1 / (1 + math.exp(-value)), 6), "rationale": "simulated"}), 0, tokens)
 
     def _fail(self, luck: random.Random, text: str) -> None:
         faults, fate = self.model.faults, luck.random()

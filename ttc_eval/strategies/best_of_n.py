@@ -10,6 +10,7 @@ from ttc_eval.errors import UserError
 from ttc_eval.records import Candidate, Score, Solution, StopReason
 from ttc_eval.selectors import best_score, plurality
 from ttc_eval.session import LimitReached, Session
+from ttc_eval.strategies.base import Most
 
 
 class NoScore(StrEnum):
@@ -42,6 +43,11 @@ class BestOfN:
     def label(self) -> str:
         """`best_of_n@8` for eight draws."""
         return f"{self.name}@{self.n}"
+
+    @property
+    def most(self) -> Most:
+        """All draws, each scored."""
+        return Most(self.n, self.n)
 
     async def solve(self, session: Session) -> Solution:
         """Draw and score in turn, until the draws or a limit are used up."""

@@ -14,6 +14,7 @@ from ttc_eval.errors import UserError
 from ttc_eval.records import Candidate, Solution, StopReason
 from ttc_eval.selectors import is_locked, lead, plurality, tally
 from ttc_eval.session import Session
+from ttc_eval.strategies.base import Most
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class SelfConsistency:
     """
 
     name: ClassVar[str] = "self_consistency"
+    asks_verifier: ClassVar[bool] = False
     max_attempts: int = 5
     min_votes: int = 1
     max_output_tokens: int | None = None
@@ -46,6 +48,11 @@ class SelfConsistency:
     def label(self) -> str:
         """`self_consistency@8` for eight attempts."""
         return f"{self.name}@{self.max_attempts}"
+
+    @property
+    def most(self) -> Most:
+        """All attempts."""
+        return Most(self.max_attempts)
 
     async def solve(self, session: Session) -> Solution:
         """Draw until the leader is locked, the attempts are used up, or a limit is."""

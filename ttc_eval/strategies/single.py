@@ -8,6 +8,7 @@ from typing import ClassVar
 from ttc_eval.records import Solution, StopReason
 from ttc_eval.selectors import first_valid
 from ttc_eval.session import Session
+from ttc_eval.strategies.base import Most
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,18 @@ class Single:
     """
 
     name: ClassVar[str] = "single"
+    asks_verifier: ClassVar[bool] = False
     max_output_tokens: int | None = None
 
     @property
     def label(self) -> str:
         """`single`."""
         return self.name
+
+    @property
+    def most(self) -> Most:
+        """One draw."""
+        return Most(1)
 
     async def solve(self, session: Session) -> Solution:
         """One draw; stops by `attempt_limit`, or by the limit that left no room for it."""

@@ -47,6 +47,7 @@ class CellConfig:
     thinking: Thinking
     strategy: Strategy
     verifier: Verifier | None
+    verifier_model: Model | None
     dataset: Dataset
     limits: AllLimits
     sampling: Sampling
@@ -64,6 +65,9 @@ class CellConfig:
         model = {key: value for key, value in plain["model"].items() if key not in _NOT_IDENTITY}
         limits = {scope: plain["limits"][scope] for scope in ("cell", "problem")}
         rest = {key: plain[key] for key in ("thinking", "strategy", "verifier", "dataset", "sampling", "answer_tokens", "seed")}
+        judge = plain["verifier_model"]
+        if judge is not None:
+            rest["verifier_model"] = {key: value for key, value in judge.items() if key not in _NOT_IDENTITY}
         return {"model": model, "limits": limits, **rest}
 
 
@@ -90,6 +94,7 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
         thinking=typed(Thinking, composed["thinking"], "thinking"),
         strategy=build(composed["strategy"], "strategy"),
         verifier=None if composed["verifier"] is None else build(composed["verifier"], "verifier"),
+        verifier_model=None if composed["verifier_model"] is None else build(composed["verifier_model"], "verifier_model"),
         dataset=typed(Dataset, composed["dataset"], "dataset"),
         limits=typed(AllLimits, composed["limits"], "limits"),
         sampling=typed(Sampling, composed["sampling"], "sampling"),
@@ -177,7 +182,8 @@ def _adapter(target: Any) -> TypeAdapter[Any]:
 
 def _without_secrets(composed: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(composed)
-    model = dict(plain["model"])
-    if model.get("headers"):
-        model["headers"] = dict.fromkeys(model["headers"], "***")
-    return plain | {"model": model}
+    for name in ("model", "verifier_model"):
+        model = dict(plain[name] or {})
+        if model.get("headers"):
+            plain[name] = model | {"headers": dict.fromkeys(model["headers"], "***")}
+    return plain

@@ -75,18 +75,34 @@ _BILLED = """
         UNION ALL SELECT reserved_input_tokens, reserved_output_tokens, reserved_usd FROM dispatches WHERE sweep_id = $1)"""
 
 
+def fresh_id() -> str:
+    """A new sweep's id: when it began, and something random."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+
+
+def unfinished(connection: duckdb.DuckDBPyConnection, sweep_hash: str) -> tuple[str, float] | None:
+    """Id and start (Unix seconds) of the last run of the same sweep that did not come to its end."""
+    found = connection.execute(_UNFINISHED, [sweep_hash]).fetchone()
+    return None if found is None else (str(found[0]), float(found[1]))
+
+
+def billed(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> Amounts:
+    """What a sweep has been billed so far, lost calls included."""
+    return _amounts(connection.execute(_BILLED, [sweep_id]).fetchone() or ())
+
+
 def read_history(plan: Plan) -> History:
     """What the study's database holds of the plan's cells."""
-    fresh = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+    fresh = fresh_id()
     if not plan.paths.database.exists():
         return History(plan.paths, fresh)
     ids = [cell.cell_id for cell in plan.cells]
     problem_ids = sorted({problem.problem_id for cell in plan.cells for problem in cell.problems})
     with reading(plan.paths.database) as connection:
-        unfinished = connection.execute(_UNFINISHED, [plan.sweep_hash]).fetchone()
-        sweep_id, started_at = (str(unfinished[0]), float(unfinished[1])) if unfinished else (fresh, time.time())
+        resumed = unfinished(connection, plan.sweep_hash)
+        sweep_id, started_at = resumed or (fresh, time.time())
         # An error is final within its sweep; a later sweep tries such a problem again.
-        kept = "true" if unfinished else "stop_reason <> 'error'"
+        kept = "true" if resumed else "stop_reason <> 'error'"
         solved: defaultdict[str, set[str]] = defaultdict(set)
         for cell_id, problem_id in _rows(connection, _SOLVED.format(kept=kept), ids):
             solved[cell_id].add(problem_id)
@@ -100,7 +116,7 @@ def read_history(plan: Plan) -> History:
             solved=defaultdict(frozenset, {cell_id: frozenset(found) for cell_id, found in solved.items()}),
             errors=defaultdict(int, dict(_rows(connection, _ERRORS.format(kept=kept), ids))),
             charged=defaultdict(Amounts, {row[0]: _amounts(row[1:]) for row in _rows(connection, _CHARGED.format(kept=kept), ids)}),
-            billed=_amounts(connection.execute(_BILLED, [sweep_id]).fetchone() or ()),
+            billed=billed(connection, sweep_id),
             cells={row[0]: (row[1], row[2], row[3]) for row in _rows(connection, _CELLS, ids)},
             classes={problem_id: tuple(found) for problem_id, found in classes.items()},
         )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from ttc_eval import prices
 from ttc_eval.datasets import Dataset, load
 from ttc_eval.errors import UserError
-from ttc_eval.models.base import ChecksItself, Model, NeedsAnswers
-from ttc_eval.records import Problem, digest, json_keys
-from ttc_eval.session import DrawConfig
+from ttc_eval.forcing import next_segment
+from ttc_eval.models.base import ChecksItself, Model, ModelInfo, NeedsAnswers, WritesRequests
+from ttc_eval.records import Problem, Request, digest, json_keys
+from ttc_eval.session import DrawConfig, draw_request
 from ttc_eval.store import StudyPaths
 from ttc_eval.strategies import BestOfN
+from ttc_eval.strategies.base import ChangesThinking
 from ttc_eval.sweep.config import CellConfig, parse
+from ttc_eval.thinking import Thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Cell:
     cell_id: str
     config: CellConfig
     model: Model
+    verifier_model: Model | None
     problems: tuple[Problem, ...]
     draw: DrawConfig
 
@@ -38,9 +43,12 @@ class Plan:
     sweep_hash: str
 
 
-def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()) -> Plan:
-    """Check all composed configs of one invocation. Raises `UserError` for the first that cannot be run."""
-    configs = [parse(config) for config in composed]
+def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = (), *, to_run: bool = True) -> Plan:
+    """Check all composed configs of one invocation. Raises `UserError` for the first that cannot be run.
+
+    `to_run` also makes the folder of the journals; without it nothing is written.
+    """
+    configs = [_without_idle_verifier(parse(config)) for config in composed]
     first = configs[0]
     for config in configs:
         if _of_the_sweep(config) != _of_the_sweep(first):
@@ -49,18 +57,26 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     models = _models(configs, problems)
     cells: dict[str, Cell] = {}
     for config in configs:
-        cell = _cell(config, models[_model_key(config)], problems[_dataset_key(config.dataset)])
+        cell = _cell(config, models, problems[_dataset_key(config.dataset)])
         cells.setdefault(cell.cell_id, cell)
     for model in models.values():
         if isinstance(model, ChecksItself):
             model.check()
     paths = StudyPaths.of(first.results_dir, first.study)
     try:
-        paths.journals.mkdir(parents=True, exist_ok=True)
+        if to_run:
+            paths.journals.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"results_dir={first.results_dir}: it cannot be written to: {error.strerror}") from None
     sweep_hash = digest([sorted(cells), {name: str(value) for name, value in first.plain["limits"]["sweep"].items()}])
     return Plan(paths, tuple(cells.values()), tuple(_without_headers(overrides)), sweep_hash)
+
+
+def _without_idle_verifier(config: CellConfig) -> CellConfig:
+    """A verifier that the strategy never asks is no part of the cell: it would only make two cells of one."""
+    if config.verifier is not None and getattr(config.strategy, "asks_verifier", True):
+        return config
+    return replace(config, verifier=None, verifier_model=None, plain={**config.plain, "verifier": None, "verifier_model": None})
 
 
 def _of_the_sweep(config: CellConfig) -> tuple[object, ...]:
@@ -80,13 +96,18 @@ def _models(configs: Sequence[CellConfig], problems: Mapping[str, tuple[Problem,
     """One object per model, so that cells share its connection; a simulated one learns every problem it may be asked."""
     models: dict[str, Model] = {}
     for config in configs:
-        key = _model_key(config)
-        model = models.get(key, config.model)
-        models[key] = model.with_answers(problems[_dataset_key(config.dataset)]) if isinstance(model, NeedsAnswers) else model
+        known = problems[_dataset_key(config.dataset)]
+        for name, configured in (("model", config.model), ("verifier_model", config.verifier_model)):
+            if configured is not None:
+                key = _model_key(config, name)
+                model = models.get(key, configured)
+                models[key] = model.with_answers(known) if isinstance(model, NeedsAnswers) else model
     return models
 
 
-def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Cell:
+def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Problem, ...]) -> Cell:
+    model = models[_model_key(config, "model")]
+    judge = None if config.verifier_model is None or config.verifier is None else models[_model_key(config, "verifier_model")]
     info = model.info
     info.thinking.check(config.thinking, info.name)
     if isinstance(config.strategy, BestOfN) and config.verifier is None:
@@ -94,22 +115,63 @@ def _cell(config: CellConfig, model: Model, problems: tuple[Problem, ...]) -> Ce
     cap, budget = getattr(config.strategy, "max_output_tokens", None), config.thinking.budget or 0
     if cap is not None and not budget < cap < 2**31:
         raise UserError(f"strategy.max_output_tokens={cap}: it must leave room for an answer beside thinking.budget={budget}")
+    infos = [info] if judge is None else [info, judge.info]
+    unpriced = [one.name for one in infos if not prices.has_price(one.price)]
     limited = [scope for scope in ("sweep", "cell", "problem") if getattr(config.limits, scope).usd is not None]
-    if limited and not prices.has_price(info.price):
+    if limited and unpriced:
         raise UserError(
-            f"limits.{limited[0]}.usd: model {info.name!r} has no price, so a USD limit cannot be kept; "
+            f"limits.{limited[0]}.usd: model {unpriced[0]!r} has no price, so a USD limit cannot be kept; "
             "set model.price.own.input and model.price.own.output (USD per million tokens), or limit tokens"
         )
     shape = {key: config.identity[key] for key in ("thinking", "sampling", "answer_tokens", "seed")}
     pool = digest([info.endpoint, info.model or info.name, shape])
     contents = digest([[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference] for p in problems])
-    draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier)
+    pools = {
+        other: digest([info.endpoint, info.model or info.name, {**shape, "thinking": _plain(other)}]) for other in _others(config, info)
+    }
+    draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier, pools)
+    if isinstance(model, WritesRequests):
+        # What its API cannot express is refused now, not by the first call.
+        model.body(first_request(draw, info, problems[0], cap_of(config)))
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
-    return Cell(digest(json_keys(identity))[:16], config, model, problems, draw)
+    if judge is not None:
+        identity["verifier_endpoint"] = judge.info.endpoint
+    return Cell(digest(json_keys(identity))[:16], config, model, judge, problems, draw)
 
 
-def _model_key(config: CellConfig) -> str:
-    return digest(json_keys(config.plain["model"]))
+def _others(config: CellConfig, info: ModelInfo) -> list[Thinking]:
+    """The thinkings beside the cell's own that its strategy may ask for. Raises `UserError` when the model does not take one of them."""
+    if not isinstance(config.strategy, ChangesThinking):
+        return []
+    others = [thinking for thinking in config.strategy.thinkings(config.thinking) if thinking != config.thinking]
+    for thinking in others:
+        try:
+            info.thinking.check(thinking, info.name)
+        except UserError as error:
+            raise UserError(f"strategy={config.strategy.name}: it may ask for {thinking.label}; {error}") from None
+    return others
+
+
+def _plain(thinking: Thinking) -> dict[str, object]:
+    """A thinking as its config states it, so that every cell that thinks so names the same pool."""
+    return {name: value.value if isinstance(value, StrEnum) else value for name, value in asdict(thinking).items()}
+
+
+def cap_of(config: CellConfig) -> int:
+    """Tokens for all output of one draw of the cell: its strategy's cap, or else the thinking budget and the room for the answer."""
+    cap: int | None = getattr(config.strategy, "max_output_tokens", None)
+    return (config.thinking.budget or 0) + config.answer_tokens if cap is None else cap
+
+
+def first_request(draw: DrawConfig, info: ModelInfo, problem: Problem, cap: int) -> Request:
+    """The first request that draw 0 about `problem` makes, with `cap` tokens for all output of the draw."""
+    request = draw_request(draw, info, problem.messages, 0, cap)
+    segment = None if info.forced is None or request.thinking.budget is None else next_segment(request, info.forced, [])
+    return request if segment is None else segment.request
+
+
+def _model_key(config: CellConfig, name: str) -> str:
+    return digest(json_keys(config.plain[name]))
 
 
 def _dataset_key(dataset: Dataset) -> str:

@@ -129,8 +129,8 @@ def _sweep(state: SweepState, history: History, status: str) -> dict[str, Any]:
         "overrides": list(state.plan.overrides),
         "cell_ids": list(state.cells),
         "limits": {**limits, "sweep_hash": state.plan.sweep_hash},
-        "git_revision": _git_revision(),
-        "versions": _versions(),
+        "git_revision": git_revision(),
+        "versions": versions(),
         "price_version": prices.book_version(),
         "host": socket.gethostname(),
         "error": state.stopped_by,
@@ -140,6 +140,7 @@ def _sweep(state: SweepState, history: History, status: str) -> dict[str, Any]:
 def _cell(cell_state: CellState, place: int, state: SweepState, history: History) -> dict[str, Any]:
     cell = cell_state.cell
     config, info = cell.config, cell.model.info
+    infos = [info] if cell.verifier_model is None else [info, cell.verifier_model.info]
     sweep_id, ordinal, started_at = history.cells.get(cell.cell_id, (state.sweep_id, place, cell_state.started_at))
     strategy = dict(config.plain["strategy"])
     return {
@@ -151,8 +152,8 @@ def _cell(cell_state: CellState, place: int, state: SweepState, history: History
         "config": json_keys(config.plain),
         "model": info.name,
         "endpoint": info.endpoint,
-        "simulated": info.simulated,
-        "priced": prices.has_price(info.price),
+        "simulated": any(one.simulated for one in infos),
+        "priced": all(prices.has_price(one.price) for one in infos),
         "thinking_mode": config.thinking.mode.value,
         "thinking_budget": config.thinking.budget,
         "thinking_effort": config.thinking.effort,
@@ -184,7 +185,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 @cache
-def _git_revision() -> str | None:
+def git_revision() -> str | None:
     """Revision of the checkout that runs, with `+` when it has changes; None outside a checkout."""
     try:
         described = subprocess.run(
@@ -201,7 +202,8 @@ def _git_revision() -> str | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that shape results."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ttc_eval.answers import AnswerClasses, same_answer
 from ttc_eval.errors import UserError
 from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
 from ttc_eval.ledger import Account, Ledger, OverReservation, Scope
-from ttc_eval.models.base import ModelInfo
+from ttc_eval.models.base import Model, ModelInfo
 from ttc_eval.records import ContractKind, Problem, Solution, StopReason
 from ttc_eval.session import DrawFailed, Session
 from ttc_eval.store import Journal, JournalFailed
@@ -32,18 +32,19 @@ from ttc_eval.sweep.prepare import Plan
 from ttc_eval.sweep.state import CellState, SweepState
 
 # Errors that every other call of the model would meet as well: they end the cell.
-_FATAL_KINDS = ("authentication", "credit", "model_not_found", "not_sendable", "defect")
+FATAL_KINDS = ("authentication", "credit", "model_not_found", "not_sendable", "budget_refused", "defect")
 _LOAD_EVERY_S = 2.0
 _OURS = (UserError, OverReservation, DrawFailed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One problem for one worker, in one or several cells, one after another."""
+    """One problem for one worker, in one or several cells, one after another. `exchanges` are all of the sweep, by model."""
 
     problem: Problem
     states: tuple[CellState, ...]
     exchange: Exchange
+    exchanges: Mapping[int, Exchange]
 
 
 def _silent(_: str) -> None:
@@ -153,7 +154,7 @@ async def _run_cells(
     async with contextlib.AsyncExitStack() as stack:
         exchanges: dict[int, Exchange] = {}
         for model, info in _distinct_models(state):
-            users = [cell_state for cell_state in state.cells.values() if cell_state.cell.model is model]
+            users = [cell_state for cell_state in state.cells.values() if _uses(cell_state, model)]
             try:
                 connection = await stack.enter_async_context(model.connect())
             except Exception as error:
@@ -172,13 +173,14 @@ async def _run_cells(
                 tally=state.tally,
                 deadline=deadline,
             )
-            exchange.remember(history.calls(cell_state.cell.draw.pool for cell_state in users))
+            draws = [cell_state.cell.draw for cell_state in users]
+            exchange.remember(history.calls(pool for draw in draws for pool in (draw.pool, *draw.pools.values())))
             exchanges[id(model)] = exchange
         classes: dict[str, AnswerClasses] = {}
         work = _ordered(state, history, exchanges)
         # Twice as many workers as calls in flight, since some wait for draws that others have dispatched.
         workers = sum(exchange.info.max_concurrency * (1 if exchange.info.one_by_one else 2) for exchange in exchanges.values())
-        tasks = [asyncio.create_task(_worker(work, state, history, journal, ledger, classes)) for _ in range(workers)]
+        tasks = [asyncio.create_task(_worker(work, state, history, journal, ledger, classes)) for _ in range(max(1, workers))]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -187,8 +189,13 @@ async def _run_cells(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _uses(cell_state: CellState, model: Model) -> bool:
+    return model is cell_state.cell.model or model is cell_state.cell.verifier_model
+
+
 def _distinct_models(state: SweepState) -> Iterable[tuple[Any, ModelInfo]]:
-    models = {id(cell_state.cell.model): cell_state.cell.model for cell_state in state.cells.values() if cell_state.left}
+    used = [(cell_state.cell.model, cell_state.cell.verifier_model) for cell_state in state.cells.values() if cell_state.left]
+    models = {id(model): model for pair in used for model in pair if model is not None}
     return [(model, model.info) for model in models.values()]
 
 
@@ -214,9 +221,9 @@ def _ordered(state: SweepState, history: History, exchanges: dict[int, Exchange]
                 if problem_id in asked[cell_state.cell.cell_id] and problem_id not in history.solved[cell_state.cell.cell_id]
             )
             if exchange.info.one_by_one:
-                yield _Work(problem, open_states, exchange)
+                yield _Work(problem, open_states, exchange, exchanges)
             else:
-                yield from (_Work(problem, (cell_state,), exchange) for cell_state in open_states)
+                yield from (_Work(problem, (cell_state,), exchange, exchanges) for cell_state in open_states)
 
 
 async def _worker(
@@ -230,7 +237,7 @@ async def _worker(
             if cell_state.status != "running":
                 continue
             try:
-                await _solve(cell_state, item.problem, item.exchange, journal, ledger, shared)
+                await _solve(cell_state, item, journal, ledger, shared)
             except (SweepLimitReached, JournalFailed) as limit:
                 # Calls in flight are paid for and go on; what still fits may be finished.
                 state.stopped_by = str(limit)
@@ -240,14 +247,13 @@ async def _worker(
                 cell_state.status, cell_state.error = "failed", _said(error)
 
 
-async def _solve(
-    cell_state: CellState, problem: Problem, exchange: Exchange, journal: Journal, ledger: Ledger, classes: AnswerClasses
-) -> None:
-    cell = cell_state.cell
+async def _solve(cell_state: CellState, item: _Work, journal: Journal, ledger: Ledger, classes: AnswerClasses) -> None:
+    cell, problem = cell_state.cell, item.problem
     session = Session(
         question=problem.question(),
         config=cell.draw,
-        exchange=exchange,
+        exchange=item.exchange,
+        verifier=None if cell.verifier_model is None else item.exchanges[id(cell.verifier_model)],
         ledger=ledger,
         problem=Account(Scope.PROBLEM, cell.config.limits.problem),
         cell=cell_state.account,
@@ -264,7 +270,7 @@ async def _solve(
     cell_state.done += 1
     cell_state.errors += solution.stop_reason is StopReason.ERROR
     cell_state.first_error = cell_state.first_error or (None if failure is None else str(failure)[:200])
-    if isinstance(failure, OverReservation) or (isinstance(failure, DrawFailed) and failure.kind in _FATAL_KINDS):
+    if isinstance(failure, OverReservation) or (isinstance(failure, DrawFailed) and failure.kind in FATAL_KINDS):
         raise failure
 
 

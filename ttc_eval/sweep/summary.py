@@ -171,7 +171,7 @@ def _unused_calls(state: SweepState) -> tuple[int, int]:
 def _warnings(cells: pd.DataFrame) -> list[str]:
     """What would be read off the table wrongly: answers that were cut or not understood."""
     advice = {
-        "truncated_share": "were cut by their cap and do not vote; raise answer_tokens",
+        "truncated_share": "were cut by their cap or ran out of thinking budget, and do not vote; raise answer_tokens or the budget",
         "unparsed_share": "had no answer that dataset.answer can read; look at some: SELECT answer_text FROM calls",
     }
     found = []

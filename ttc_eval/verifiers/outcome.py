@@ -32,24 +32,24 @@ Reply with one JSON object and nothing else: {{"score": S, "rationale": "one sen
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Asks the model that answered to judge its own answer, at temperature 0.
+    """Asks the model that answered to judge its own answer, by default at temperature 0.
 
-    `answer_tokens` is the room for the reply, in tokens.
+    `answer_tokens` is the room for the reply, in tokens. `temperature` is null for a model that takes none.
     """
 
     name: ClassVar[str] = "outcome"
     kind: ClassVar[ScoreKind] = ScoreKind.OUTCOME
     evidence: ClassVar[str] = "none beyond the candidate: a second look by the same model"
     answer_tokens: int = 128
+    temperature: float | None = 0.0
 
     def __post_init__(self) -> None:
         if self.answer_tokens < 1:
             raise UserError(f"verifier.answer_tokens={self.answer_tokens}: give 1 or more")
 
-    def messages(self, question: Question, text: str) -> tuple[Message, ...]:
+    def messages(self, question: Question, text: str, thinking: str | None = None) -> tuple[Message, ...]:
         """One user turn with the question and the candidate, whose own markers are made harmless and stay readable."""
-        harmless = _MARKER.sub(lambda found: f"({found[1]} candidate)", text)
-        filled = _PROMPT.format(begin=BEGIN, end=END, question=question.messages[-1].content, candidate=harmless)
+        filled = _PROMPT.format(begin=BEGIN, end=END, question=question.messages[-1].content, candidate=harmless(text))
         return (Message("user", filled),)
 
     def read(self, reply: str) -> Reading:
@@ -64,6 +64,11 @@ class Outcome:
         if value is None:
             return Reading(None, said, "not_a_number")
         return Reading(value, said) if 0 <= value <= 1 else Reading(None, said, "out_of_range")
+
+
+def harmless(text: str) -> str:
+    """A candidate's text with the markers of its own bounds rewritten, so that it cannot seem to end early."""
+    return _MARKER.sub(lambda found: f"({found[1]} candidate)", text)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
