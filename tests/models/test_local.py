@@ -65,7 +65,7 @@ def test_the_server_continues_prefixes_stops_counts_and_repeats_itself() -> None
 
 
 def test_a_small_sweep_forces_budgets_and_counts_reasoning(sweep: Sweep) -> None:  # noqa: F811
-    outcome = sweep("-m", "experiment=quickstart", "dataset.limit=3", "thinking.budget=0,16", "strategy=self_consistency_4")
+    outcome = sweep("-m", "experiment=smollm2", "dataset.limit=3", "thinking.budget=0,16", "strategy=self_consistency_4")
     assert outcome.code == 0, outcome.err + outcome.out
     calls = outcome.study.sql("SELECT * FROM calls")
     thoughts = calls[calls["thinking_text"].notna()]
