@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from ttc_eval.lab.corpus import draw_chains
 from ttc_eval.lab.task import Chain, Split
 from ttc_eval.lab.turn import Rules
 from ttc_eval.lab.weights import load_weights
+from ttc_eval.report.files import by_difficulty, write_report
 
 LAB = [
     "model=lab", "dataset=lab", "dataset.limit=24", "verifier=lab", "answer_tokens=8", "sampling.temperature=1", "thinking=budget",
@@ -39,6 +42,17 @@ def test_a_verifier_that_a_strategy_never_asks_is_no_part_of_its_cell(sweep: Swe
     assert outcome.code == 0, outcome.err
     found = outcome.one("SELECT count(*) AS cells, count(verifier) AS verified FROM cells")
     assert found == {"cells": 2, "verified": 0}
+
+
+def test_the_report_shows_what_a_budget_buys_by_difficulty(sweep: Sweep, tmp_path: Path) -> None:
+    outcome = sweep("-m", *LAB, "thinking.budget=0,32,96", "strategy=single,self_consistency_4")
+    assert outcome.code == 0, outcome.err
+    rows = by_difficulty(outcome.study)
+    assert rows["n_problems"].sum() == 3 * 24, "single draws only, every problem once a budget"
+    assert rows["strategy_label"].nunique() == 4
+    assert ((rows["success_low"] <= rows["success"]) & (rows["success"] <= rows["success_high"])).all()
+    written = write_report(outcome.study, tmp_path / "report")
+    assert tmp_path / "report" / "budget-curve-by-difficulty.pdf" in written
 
 
 def test_a_draw_is_the_same_in_any_company_and_begins_the_same_under_any_budget(sweep: Sweep) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttc_eval import plots
 from ttc_eval.errors import UserError
+from ttc_eval.metrics.intervals import wilson
 from ttc_eval.shown import share, unknown
 from ttc_eval.study import Study
 
@@ -53,8 +54,12 @@ def write_report(study: Study, folder: Path | None = None) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Path] = {}
     written: list[Path] = []
-    for name, draw in _FIGURES.items():
-        files = plots.save(draw(cells, interval_method="95 % Wilson intervals"), target / name)
+    drawn = {name: draw(cells, interval_method="95 % Wilson intervals") for name, draw in _FIGURES.items()}
+    difficulties = by_difficulty(study)
+    if difficulties["strategy_label"].nunique() > 1:
+        drawn["budget-curve-by-difficulty"] = plots.budget_curve(difficulties, interval_method="one draw; 95 % Wilson intervals")
+    for name, figure in drawn.items():
+        files = plots.save(figure, target / name)
         written += files
         figures[name] = next(path for path in files if path.suffix == ".png")
     table = target / "cells.csv"
@@ -62,6 +67,20 @@ def write_report(study: Study, folder: Path | None = None) -> list[Path]:
     page = target / "report.html"
     page.write_text(_page(study, cells, figures), "utf-8")
     return [page, table, *written]
+
+
+def by_difficulty(study: Study) -> pd.DataFrame:
+    """Success of single draws by difficulty: rows as `plots.budget_curve` takes them, one line a difficulty, with Wilson intervals."""
+    frame = study.sql(
+        """SELECT difficulty AS strategy_label, model, dataset, split, seed, simulated, thinking_mode, thinking_budget, thinking_label,
+                  count(*) AS n_problems, avg(correct::INTEGER) AS success, count(*) FILTER (correct) AS right_answers
+           FROM problem_outcomes JOIN cell_metrics USING (cell_id)
+           WHERE strategy = 'single' AND difficulty IS NOT NULL
+           GROUP BY ALL ORDER BY ALL"""
+    )
+    intervals = [wilson(int(right), int(n)) for right, n in zip(frame["right_answers"], frame["n_problems"], strict=True)]
+    frame["success_low"], frame["success_high"] = [one.low for one in intervals], [one.high for one in intervals]
+    return frame
 
 
 def _page(study: Study, cells: pd.DataFrame, figures: Mapping[str, Path]) -> str:

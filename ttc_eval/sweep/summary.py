@@ -142,7 +142,7 @@ def tell_next(state: SweepState, console: Console) -> None:
         ("make report" if here else f"{program()} report", f"figures and tables of {study} as files"),
     ]
     if study == "quickstart" and here:
-        steps.append(("make sweep ARGS='strategy=self_consistency strategy.max_attempts=16'", "more samples; the stored draws are reused"))
+        steps.append(("make sweep ARGS='dataset.limit=300'", "more problems; the stored draws are reused"))
     if study != "simulated":
         steps.append((f"{program()} sweep -m experiment=simulated", "a sweep without a model, in seconds"))
     steps.append(
