@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ttc_eval.exchange import Exchange, RetryPolicy, Tally
+from ttc_eval.exchange import Exchange, RetryPolicy, Tally, call_bound
 from ttc_eval.forcing import Segment
 from ttc_eval.ledger import Account, Ledger, Limits, Scope
 from ttc_eval.models.scripted import ScriptedModel
@@ -46,3 +47,14 @@ def test_a_call_that_cannot_be_noted_holds_nothing(tmp_path: Path) -> None:
                 assert wallet.held == wallet.spent == Amounts()
 
     asyncio.run(scenario())
+
+
+def test_what_a_tool_loop_sends_back_is_reserved_for(tmp_path: Path) -> None:
+    info = ScriptedModel(replies=("4",)).info
+    plain = Request("m", "e", (Message("user", "q"), Message("assistant", "")), Thinking(), Sampling(), 8, 8)
+    seal = {"type": "thinking", "thinking": "", "signature": "x" * 5000}
+    sealed = replace(plain, messages=(plain.messages[0], Message("assistant", "", (seal,))))
+    tools = replace(plain, tools=({"name": "add", "description": "y" * 700},))
+    bare = call_bound(info, plain, priced=False).input_tokens
+    assert call_bound(info, sealed, priced=False).input_tokens >= bare + 5000
+    assert call_bound(info, tools, priced=False).input_tokens >= bare + 700

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import orjson
+
 from ttc_eval import prices
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.forcing import Segment
@@ -98,6 +100,9 @@ def call_bound(info: ModelInfo, request: Request, *, priced: bool) -> Amounts:
     """The upper bound of what one attempt at `request` can use, input counted as one token a byte at most. USD is 0 without a price."""
     # A tokenizer with byte fallback never makes more tokens than there are bytes; templates add a few per turn.
     size = sum(len(message.content.encode("utf-8", "replace")) + 32 for message in request.messages)
+    # What a tool loop sends back, seals and signatures included, and the tools themselves are input as well.
+    size += sum(len(orjson.dumps(block)) for message in request.messages for block in message.blocks)
+    size += sum(len(orjson.dumps(tool)) for tool in request.tools)
     input_tokens = size + len(request.prefix.encode("utf-8", "replace")) + _HIDDEN_PROMPT_TOKENS
     output_tokens = request.max_output_tokens + info.thinking.budget_slack
     usd = prices.upper_bound(info.price, input_tokens, output_tokens, time.time()) if priced else None
