@@ -65,6 +65,23 @@ def draw_request(config: DrawConfig, info: ModelInfo, messages: tuple[Message, .
     )
 
 
+def score_request(
+    verifier: Verifier, info: ModelInfo, question: Question, text: str, thinking: str | None, *, seed: int, cap: int | None = None
+) -> Request:
+    """The request that asks the model of `info` for a score of `text`; `cap` lowers the room for the reply where a limit leaves less."""
+    return Request(
+        model=info.model or info.name,
+        endpoint=info.endpoint,
+        messages=verifier.messages(question, text, thinking),
+        thinking=Thinking(),
+        sampling=Sampling(temperature=verifier.temperature),
+        answer_tokens=verifier.answer_tokens,
+        max_output_tokens=verifier.answer_tokens if cap is None else cap,
+        role=Role.VERIFY,
+        seed=seed,
+    )
+
+
 class DrawFailed(Exception):
     """A draw came to nothing after all its retries. The strategy ends with stop reason `error`; `kind` says what failed."""
 
@@ -150,17 +167,9 @@ class Session:
         verifier, charges = self._config.verifier, list[_Charge]()
         if verifier is None:
             raise RuntimeError("this cell has no verifier")
-        info = self._verifier.info
-        request = replace(
-            self._request(self._config, 0, verifier.answer_tokens),
-            model=info.model or info.name,
-            endpoint=info.endpoint,
-            messages=verifier.messages(self.question, candidate.text, candidate.thinking),
-            role=Role.VERIFY,
-            thinking=Thinking(),
-            sampling=Sampling(temperature=verifier.temperature),
-            answer_tokens=verifier.answer_tokens,
-        )
+        cap = self._request(self._config, 0, verifier.answer_tokens).max_output_tokens
+        asked = (self.question, candidate.text, candidate.thinking)
+        request = score_request(verifier, self._verifier.info, *asked, seed=self._config.seed, cap=cap)
         try:
             reply = (await self._spend(Segment(request), charges, self._config.pool, self._verifier)).response
         finally:

@@ -11,7 +11,6 @@ In a test::
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tests.servers.anthropic_rules import VERSIONS, bad_fields
+from tests.servers.plain import End, PlainServer, Sent, pieces_of
 
 SEALED = ("thinking", "redacted_thinking", "tool_use")
 
@@ -82,10 +82,12 @@ class Reply:
 OVERLOADED = Reply(status=529, error=("overloaded_error", "Overloaded"))
 LIMITED = Reply(status=429, error=("rate_limit_error", "too many"), headers={"retry-after": "2"})
 
+_ENDS: Mapping[Fault, End] = {"reset": "reset", "cut": "cut", "stall": "stall"}
+
 Answer = Callable[[dict[str, Any], int], Reply]
 
 
-class MessagesServer:
+class MessagesServer(PlainServer):
     """The server, as an async context manager.
 
     Args:
@@ -96,80 +98,31 @@ class MessagesServer:
     """
 
     def __init__(self, script: Sequence[Reply] = (), answer: Answer | None = None, *, key: str | None = None) -> None:
+        super().__init__()
         self.script, self.answer, self.key = list(script), answer, key
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
         self.refusals: list[str] = []
-        self.count = 0
-        self.url = self.root = ""
         self._written: list[list[dict[str, Any]]] = []
         self._secret = b"only this server signs"
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> MessagesServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.root = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        self.url = f"{self.root}/v1"
-        return self
+    @property
+    def url(self) -> str:
+        return f"{self.root}/v1"
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self._open.add(writer)
-        try:
-            while await self._one(reader, writer):
-                pass
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._open.discard(writer)
-            self._tasks.discard(task)
-            writer.close()
-
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
-        body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
-        number, self.count = self.count, self.count + 1
-        self.bodies.append(body)
-        self.headers.append(headers)
-        path = head[0].split(" ")[1].split("?")[0]
-        refusal = self._refusal(path, headers, body)
+    def reply(self, path: str, headers: Mapping[str, str], body: dict[str, Any], number: int) -> Sent:
+        refusal = self._refusal(path.split("?")[0], headers, body)
         if refusal is not None:
             status, kind, message = refusal
             self.refusals.append(message)
-            reply = Reply(status=status, error=(kind, message))
-        else:
-            reply = self.script.pop(0) if self.script else self.answer(body, number) if self.answer else Reply([say("ok")])
-        if reply.status != 200:
-            writer.write(_plain(reply))
-            await writer.drain()
-            return True
-        return await self._stream(reply, body, writer)
+            return _plain(Reply(status=status, error=(kind, message)))
+        reply = self.script.pop(0) if self.script else self.answer(body, number) if self.answer else Reply([say("ok")])
+        return self._stream(reply, body) if reply.status == 200 else _plain(reply)
 
-    async def _stream(self, reply: Reply, body: Mapping[str, Any], writer: asyncio.StreamWriter) -> bool:
-        if reply.fault == "reset":
-            writer.transport.abort()
-            return False
+    def _stream(self, reply: Reply, body: Mapping[str, Any]) -> Sent:
         blocks, cut = self._blocks(reply, body)
         events = _events(reply, body, blocks, cut, f"msg_{self.count}")
         if not reply.fault:
             self._written.append(blocks)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nrequest-id: req_1\r\nTransfer-Encoding: chunked\r\n\r\n")
-        half = len(events) // 2
+        half, end = len(events) // 2, _ENDS.get(reply.fault, "")
         match reply.fault:
             case "no_stop":
                 events = events[:-1]
@@ -184,17 +137,7 @@ class MessagesServer:
                 events = events[:half]
             case _:
                 pass
-        for event in events:
-            writer.write(b"%x\r\n%s\r\n" % (len(event), event))
-        await writer.drain()
-        if reply.fault == "stall":
-            await asyncio.Event().wait()
-        if reply.fault == "cut":
-            writer.transport.abort()
-            return False
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
-        return True
+        return Sent(events, headers={"request-id": "req_1"}, end=end)
 
     def _blocks(self, reply: Reply, body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bool]:
         """The blocks as sent, signed and cut at the cap, and whether they were cut."""
@@ -289,29 +232,23 @@ def _block_events(block: Mapping[str, Any], size: int) -> list[tuple[str, dict[s
     out.append(("content_block_start", {"content_block": empty | ({"input": {}} if kind == "tool_use" else {})}))
     deltas: list[dict[str, Any]] = []
     if kind in ("text", "thinking"):
-        deltas = [{"type": f"{kind}_delta", kind: piece} for piece in _pieces(block[kind], size)]
+        deltas = [{"type": f"{kind}_delta", kind: piece} for piece in pieces_of(block[kind], size)]
     if kind == "thinking" and block["signature"]:
         deltas.append({"type": "signature_delta", "signature": block["signature"]})
     if kind == "tool_use" and block["input"]:
         whole = block["input"] if isinstance(block["input"], str) else json.dumps(block["input"])  # a text is one that was cut
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(whole, size))]
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces_of(whole, size))]
     out += [("content_block_delta", {"delta": delta}) for delta in deltas]
     return [*out, ("content_block_stop", {})]
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-def _plain(reply: Reply) -> bytes:
+def _plain(reply: Reply) -> Sent:
     error: dict[str, Any] = {"type": reply.error[0], "message": reply.error[1]}
     if reply.error_code is not None:
         error["details"] = {"error_code": reply.error_code}
     body = json.dumps({"type": "error", "error": error, "request_id": "req_1"}).encode()
-    headers = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
-    fixed = f"Content-Type: application/json\r\nrequest-id: req_1\r\nContent-Length: {len(body)}"
-    return f"HTTP/1.1 {reply.status} X\r\n{headers}{fixed}\r\n\r\n".encode() + body
+    return Sent([body], reply.status, {"request-id": "req_1", **reply.headers}, "application/json")

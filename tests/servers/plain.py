@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class Sent:
     end: End = ""
 
 
-class PlainServer:
+class PlainServer(ABC):
     """The server, as an async context manager; a subclass says in `reply` what each request gets.
 
     Attributes:
@@ -46,9 +47,9 @@ class PlainServer:
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @abstractmethod
     def reply(self, path: str, headers: Mapping[str, str], body: dict[str, Any], number: int) -> Sent:
         """What the request of that number gets."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Any:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from ttc_eval.lab.task import MAX_STEPS, STEP_TOKENS, Chain, Split, check_steps
 from ttc_eval.lab.tokens import END_ID, IDS, encode
 from ttc_eval.lab.turn import Rules
 from ttc_eval.lab.weights import Weights, load_weights
+from ttc_eval.metrics import best_of_n_at_k, majority_at_k, pass_at_k
 from ttc_eval.thinking import AtLimit
 
 DRAWS = 16
@@ -37,14 +37,12 @@ class Draws:
     right: NDArray[np.bool_]
 
     @property
-    def majority(self) -> NDArray[np.bool_]:
-        """Whether a unique plurality of each chain's answers is right, `(chains,)`; a tie is not."""
-        found = []
-        for row, right in zip(self.made, self.right, strict=True):
-            votes = Counter(made.text for made in row).most_common(2)
-            unique = len(votes) == 1 or votes[0][1] > votes[1][1]
-            found.append(unique and right[[made.text for made in row].index(votes[0][0])])
-        return np.array(found)
+    def rates(self) -> tuple[float, float, float]:
+        """One draw's success, the vote's over all draws (a tie is unresolved), and pass@`DRAWS`, which is an oracle view."""
+        classes = np.array([np.unique([made.text for made in row], return_inverse=True)[1] for row in self.made])
+        vote = majority_at_k(classes, self.right, DRAWS, ties="unresolved")
+        oracle = pass_at_k(DRAWS, self.right.sum(1), DRAWS)
+        return float(self.right.mean()), float(vote.mean()), float(np.mean(oracle))
 
 
 def sample(weights: Weights, chains: Sequence[Chain], rules: Rules, seed: int = 0) -> Draws:
@@ -135,20 +133,18 @@ def _card(weights: Weights, chains: Sequence[Chain]) -> list[str]:
     lines += ["", f"All lengths, n = {len(chains)}", ""]
     lines += [f"| budget | one draw | majority@{DRAWS} | pass@{DRAWS} (oracle) |", "|---|---|---|---|"]
     for budget, draws in by_budget.items():
-        lines.append(f"| {budget} | {draws.right.mean():.3f} | {draws.majority.mean():.3f} | {draws.right.any(1).mean():.3f} |")
+        lines.append(f"| {budget} | " + " | ".join(f"{rate:.3f}" for rate in draws.rates) + " |")
     extend = Rules(2 * FULL + 16, budget=2 * FULL + 8, at_limit=AtLimit.EXTEND, max_extensions=1)
     again = sample(weights, chains, extend)
     changed = [f"{(full.right & ~again.right).mean():.3f} right to wrong", f"{(~full.right & again.right).mean():.3f} wrong to right"]
-    lines.append(
-        f"| {2 * FULL + 8}, one `Wait` | {again.right.mean():.3f} | {again.majority.mean():.3f} | {again.right.any(1).mean():.3f} |"
-    )
+    lines.append(f"| {2 * FULL + 8}, one `Wait` | " + " | ".join(f"{rate:.3f}" for rate in again.rates) + " |")
     lines += ["", f"`Wait` changes of all draws: {', '.join(changed)}.", ""]
     lines += [f"Verifier at budget {FULL}: AUROC of steps {auroc(scored.steps, scored.step_right):.3f} ({len(scored.steps)} steps, "]
     lines[-1] += f"{scored.step_right.mean():.3f} of them right)"
     lines += ["", f"| rule | AUROC within a chain | chains with both | AUROC pooled | best-of-{DRAWS} |", "|---|---|---|---|---|"]
     for rule, values in scored.whole.items():
         mean, count = within(values, full.right)
-        best = full.right[np.arange(len(chains)), values.argmax(1)].mean()
+        best = best_of_n_at_k(values, full.right, DRAWS).mean()
         lines.append(f"| {rule} | {mean:.3f} | {count} | {auroc(values.ravel(), full.right.ravel()):.3f} | {best:.3f} |")
     return lines
 

@@ -18,12 +18,10 @@ import orjson
 from ttc_eval.errors import CallFailed
 from ttc_eval.lab import task
 from ttc_eval.lab.network import verifier_scores
-from ttc_eval.lab.tokens import END, VOCABULARY, encode
+from ttc_eval.lab.tokens import END, IDS, encode
 from ttc_eval.lab.weights import Weights, load_weights, weights_identity
 from ttc_eval.models.base import Connection, ModelInfo, PriceRef
 from ttc_eval.records import NOTHING_USED, CallStop, Message, Request, Response, Timings, Usage, UsageSource
-
-_STEP_ENDS = VOCABULARY.index(";")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +83,5 @@ def step_scores(weights: Weights, tokens: list[int]) -> list[float]:
     Raises ValueError when the tokens overrun the context.
     """
     scores = verifier_scores(weights, [tokens])[0]
-    ends = [place for place, token in enumerate(tokens) if token == _STEP_ENDS]
+    ends = [place for place, token in enumerate(tokens) if token == IDS[";"]]
     return [float(scores[place]) for place in (*ends, len(tokens) - 1)]

@@ -21,8 +21,8 @@ from ttc_eval.exchange import call_bound, response_of
 from ttc_eval.forcing import Part, next_segment
 from ttc_eval.ledger import Limits, add
 from ttc_eval.models.base import ModelInfo, WritesRequests
-from ttc_eval.records import Amounts, Message, Problem, Request, Response, Role, Sampling, Usage
-from ttc_eval.session import DrawConfig, draw_request
+from ttc_eval.records import Amounts, Message, Problem, Request, Response, Usage
+from ttc_eval.session import DrawConfig, draw_request, score_request
 from ttc_eval.strategies.base import ChangesThinking, Most
 from ttc_eval.sweep.history import History
 from ttc_eval.sweep.means import Means
@@ -215,13 +215,7 @@ def score_bound(cell: Cell, problem: Problem, cap: int, *, priced: bool) -> Amou
     verifier, info = cell.config.verifier, (cell.verifier_model or cell.model).info
     if verifier is None:
         return Amounts()
-    request = replace(
-        draw_request(cell.draw, info, verifier.messages(problem.question(), ""), 0, verifier.answer_tokens),
-        role=Role.VERIFY,
-        thinking=Thinking(),
-        sampling=Sampling(temperature=verifier.temperature),
-    )
-    one = call_bound(info, request, priced=False)
+    one = call_bound(info, score_request(verifier, info, problem.question(), "", None, seed=cell.config.seed), priced=False)
     bound = _sized(info, one.input_tokens + _BYTES_PER_TOKEN * cap, one.output_tokens, 1, priced=priced)
     return replace(bound, verifier_calls=1)
 

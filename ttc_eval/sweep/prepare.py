@@ -13,12 +13,13 @@ from ttc_eval.errors import UserError
 from ttc_eval.forcing import next_segment
 from ttc_eval.models.base import ChecksItself, Model, ModelInfo, NeedsAnswers, WritesRequests
 from ttc_eval.records import Problem, Request, digest, json_keys
-from ttc_eval.session import DrawConfig, draw_request
+from ttc_eval.session import DrawConfig, draw_request, score_request
 from ttc_eval.store import StudyPaths
 from ttc_eval.strategies import BestOfN
 from ttc_eval.strategies.base import ChangesThinking
 from ttc_eval.sweep.config import CellConfig, parse
 from ttc_eval.thinking import Thinking
+from ttc_eval.verifiers import Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,23 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
     if isinstance(model, WritesRequests):
         # What its API cannot express is refused now, not by the first call.
         model.body(first_request(draw, info, problems[0], cap_of(config)))
+    if config.verifier is not None:
+        _check_judge(config.verifier, judge or model, problems[0], config.seed)
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
     if judge is not None:
         identity["verifier_endpoint"] = judge.info.endpoint
     return Cell(digest(json_keys(identity))[:16], config, model, judge, problems, draw)
+
+
+def _check_judge(verifier: Verifier, judge: Model, problem: Problem, seed: int) -> None:
+    """Raise `UserError` when the model that scores could not be asked: its draws would be paid for before that shows."""
+    info = judge.info
+    try:
+        info.thinking.check(Thinking(), info.name)
+        if isinstance(judge, WritesRequests):
+            judge.body(score_request(verifier, info, problem.question(), "", None, seed=seed))
+    except UserError as error:
+        raise UserError(f"verifier={verifier.name}: {info.name!r} cannot be asked for scores: {error}") from None
 
 
 def _others(config: CellConfig, info: ModelInfo) -> list[Thinking]:

@@ -123,7 +123,7 @@ def _state(plan: Plan, history: History) -> SweepState:
 
 def _unlisted(plan: Plan) -> list[str]:
     """References to the price book that it does not know."""
-    refs = {cell.model.info.price for cell in plan.cells}
+    refs = {model.info.price for cell in plan.cells for model in (cell.model, cell.verifier_model) if model is not None}
     return sorted(
         f"model.price.model={ref.model}" for ref in refs if ref.own is None and ref.model is not None and not prices.has_price(ref)
     )

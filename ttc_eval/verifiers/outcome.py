@@ -32,14 +32,14 @@ Reply with one JSON object and nothing else: {{"score": S, "rationale": "one sen
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Asks the model that answered to judge its own answer, by default at temperature 0.
+    """Asks the model that answered, or the `verifier_model`, to judge an answer, by default at temperature 0.
 
     `answer_tokens` is the room for the reply, in tokens. `temperature` is null for a model that takes none.
     """
 
     name: ClassVar[str] = "outcome"
     kind: ClassVar[ScoreKind] = ScoreKind.OUTCOME
-    evidence: ClassVar[str] = "none beyond the candidate: a second look by the same model"
+    evidence: ClassVar[str] = "none beyond the candidate: a second look, by the same model or by another"
     answer_tokens: int = 128
     temperature: float | None = 0.0
 
@@ -49,26 +49,35 @@ class Outcome:
 
     def messages(self, question: Question, text: str, thinking: str | None = None) -> tuple[Message, ...]:
         """One user turn with the question and the candidate, whose own markers are made harmless and stay readable."""
-        filled = _PROMPT.format(begin=BEGIN, end=END, question=question.messages[-1].content, candidate=harmless(text))
-        return (Message("user", filled),)
+        return judged(_PROMPT, question, text)
 
     def read(self, reply: str) -> Reading:
-        """The score of the last JSON object that has one: what a judge quotes stands before its own verdict."""
-        verdicts = [found for found in _objects(reply) if "score" in found]
-        if not verdicts:
-            return Reading(None, problem="unparsed")
-        verdict = verdicts[-1]
-        rationale = verdict.get("rationale", verdict.get("reasoning", verdict.get("reason")))
-        said = rationale if isinstance(rationale, str) else None
-        value = _number(verdict["score"])
-        if value is None:
-            return Reading(None, said, "not_a_number")
-        return Reading(value, said) if 0 <= value <= 1 else Reading(None, said, "out_of_range")
+        """See `read_verdict`."""
+        return read_verdict(reply)
 
 
-def harmless(text: str) -> str:
-    """A candidate's text with the markers of its own bounds rewritten, so that it cannot seem to end early."""
-    return _MARKER.sub(lambda found: f"({found[1]} candidate)", text)
+def judged(prompt: str, question: Question, text: str) -> tuple[Message, ...]:
+    """One user turn: `prompt` filled with the question and the text to judge, whose own markers of its bounds are rewritten.
+
+    So the text cannot seem to end early.
+    """
+    harmless = _MARKER.sub(lambda found: f"({found[1]} candidate)", text)
+    filled = prompt.format(begin=BEGIN, end=END, question=question.messages[-1].content, candidate=harmless)
+    return (Message("user", filled),)
+
+
+def read_verdict(reply: str) -> Reading:
+    """The score of the last JSON object that has one: what a judge quotes stands before its own verdict."""
+    verdicts = [found for found in _objects(reply) if "score" in found]
+    if not verdicts:
+        return Reading(None, problem="unparsed")
+    verdict = verdicts[-1]
+    rationale = verdict.get("rationale", verdict.get("reasoning", verdict.get("reason")))
+    said = rationale if isinstance(rationale, str) else None
+    value = _number(verdict["score"])
+    if value is None:
+        return Reading(None, said, "not_a_number")
+    return Reading(value, said) if 0 <= value <= 1 else Reading(None, said, "out_of_range")
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -21,14 +21,14 @@ from ttc_eval.forcing import Segment
 from ttc_eval.ledger import Account, Ledger, Scope
 from ttc_eval.models.base import ModelInfo
 from ttc_eval.protocol.verifier_score import read_reply
-from ttc_eval.records import Amounts, Request, Role, Sampling
+from ttc_eval.records import Amounts
+from ttc_eval.session import score_request
 from ttc_eval.store import Journal, JournalFailed, load, reading
 from ttc_eval.store.loader import DatabaseBusy
 from ttc_eval.store.lock import only_here
 from ttc_eval.sweep.history import History, billed, fresh_id, unfinished
 from ttc_eval.sweep.rows import git_revision, versions
 from ttc_eval.sweep.runner import FATAL_KINDS
-from ttc_eval.thinking import Thinking
 from ttc_eval.verifiers import Reading
 from ttc_eval.verify.job import Job
 from ttc_eval.verify.traces import Place, Trace, stored_problems, unscored
@@ -188,7 +188,8 @@ async def _worker(job: Job, progress: Progress, exchange: Exchange, journal: Jou
 
 
 async def _score(job: Job, progress: Progress, exchange: Exchange, journal: Journal, trace: Trace) -> None:
-    attempts = await exchange.fetch(Segment(_request(job, exchange.info, trace)), job.pool, lambda: None)
+    request = score_request(job.verifier, exchange.info, trace.question, trace.text, trace.thinking, seed=job.seed)
+    attempts = await exchange.fetch(Segment(request), job.pool, lambda: None)
     last = attempts[-1]
     if last.response is None:
         said = f"{last.row['error_kind']}: {last.row['error']}"
@@ -207,22 +208,6 @@ async def _score(job: Job, progress: Progress, exchange: Exchange, journal: Jour
     else:
         progress.valid += 1
         progress.total += found.score
-
-
-def _request(job: Job, info: ModelInfo, trace: Trace) -> Request:
-    """The judge's request, in the form in which a session asks for a score."""
-    room = job.verifier.answer_tokens
-    return Request(
-        model=info.model or info.name,
-        endpoint=info.endpoint,
-        messages=job.verifier.messages(trace.question, trace.text, trace.thinking),
-        thinking=Thinking(),
-        sampling=Sampling(temperature=job.verifier.temperature),
-        answer_tokens=room,
-        max_output_tokens=room,
-        role=Role.VERIFY,
-        seed=job.seed,
-    )
 
 
 def _score_row(job: Job, trace: Trace, found: Reading, info: ModelInfo, judge_call_id: str) -> dict[str, Any]:
