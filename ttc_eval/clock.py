@@ -17,6 +17,10 @@ class Clock:
     critical: float = 0.0
     _slots: list[float] = field(default_factory=list)
 
+    def barrier(self, parallel: int) -> None:
+        """What runs from now on, `parallel` at a time, starts when everything before it has ended."""
+        self._slots = [self.critical] * parallel
+
     def run(self, seconds: float, parallel: int) -> None:
         """Let one draw of `seconds` run in the first of `parallel` slots that is free.
 
@@ -25,8 +29,7 @@ class Clock:
         if parallel == 1:
             self._slots = [self.critical]
         while len(self._slots) < parallel:
-            # All slots of a strategy are there from its start.
-            heapq.heappush(self._slots, 0.0)
+            heapq.heappush(self._slots, self.critical)
         end = heapq.heappop(self._slots) + seconds
         heapq.heappush(self._slots, end)
         self.work += seconds

@@ -359,6 +359,7 @@ def _outcome_columns(response: Response | None, failure: CallFailed | None, thin
         "thinking_text": response.text if thinks else response.thinking,
         "blocks": list(response.blocks) or None,
         "token_logprobs": None if response.token_logprobs is None else list(response.token_logprobs),
+        "top_logprobs": None if response.top_logprobs is None else [list(top) for top in response.top_logprobs],
         "response_id": response.response_id,
         "stop_reason": response.stop.value,
         "stop_reason_raw": response.stop_raw,
@@ -396,7 +397,7 @@ def response_of(row: Mapping[str, Any]) -> Response | None:
     """The response that a `calls` row holds; None when the call did not succeed."""
     if row["status"] != "ok":
         return None
-    logprobs, thinks = row.get("token_logprobs"), row["answer_text"] is None
+    logprobs, top, thinks = row.get("token_logprobs"), row.get("top_logprobs"), row["answer_text"] is None
     return Response(
         text=(row["thinking_text"] if thinks else row["answer_text"]) or "",
         thinking=None if thinks else row.get("thinking_text"),
@@ -405,6 +406,7 @@ def response_of(row: Mapping[str, Any]) -> Response | None:
         response_id=row.get("response_id"),
         usage=usage_of(row),
         token_logprobs=None if logprobs is None else tuple(logprobs),
+        top_logprobs=None if top is None else tuple(tuple(one) for one in top),
         blocks=tuple(row.get("blocks") or ()),
-        timings=Timings(row["started_at"], row.get("first_token_s"), row["latency_s"]),
+        timings=Timings(row["started_at"], row.get("first_token_s"), row["latency_s"] or 0.0),
     )

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ttc_eval.models.base import ForcedThinking
 from ttc_eval.records import CallStop, Request, Response
 from ttc_eval.thinking import AtLimit
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class DrawText:
-    """What a whole draw says. `stop` is why it ended; a draw that was cut is not `complete` and never votes."""
+    """What a whole draw says. `stop` is why it ended; a draw that was cut is not `complete` and never votes.
+
+    The log-probabilities are those of all its tokens, thinking first; None where a part has none.
+    """
 
     text: str
     thinking: str | None
     stop: CallStop
     complete: bool
+    token_logprobs: tuple[float, ...] | None = None
+    top_logprobs: tuple[tuple[float, ...], ...] | None = None
 
 
 def next_segment(draw: Request, forced: ForcedThinking, parts: Sequence[Part]) -> Segment | None:
@@ -81,7 +89,24 @@ def assemble(parts: Sequence[Part], forced: ForcedThinking) -> DrawText:
     last = parts[-1]
     if last.segment.thinks:
         return DrawText("", thinking, CallStop.BUDGET_EXCEEDED, False)
-    return DrawText(last.response.text, thinking, last.response.stop, last.response.complete)
+    logprobs = _joined([part.response.token_logprobs for part in parts])
+    return DrawText(
+        last.response.text,
+        thinking,
+        last.response.stop,
+        last.response.complete,
+        logprobs,
+        _joined([part.response.top_logprobs for part in parts]),
+    )
+
+
+def whole(response: Response) -> DrawText:
+    """A draw that is one request."""
+    return DrawText(response.text, response.thinking, response.stop, response.complete, response.token_logprobs, response.top_logprobs)
+
+
+def _joined(parts: Sequence[tuple[_T, ...] | None]) -> tuple[_T, ...] | None:
+    return None if any(part is None for part in parts) else tuple(one for part in parts if part is not None for one in part)
 
 
 def _thinking(draw: Request, forced: ForcedThinking, thought: str, tokens: int, place: int) -> Segment:

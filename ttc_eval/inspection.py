@@ -94,7 +94,7 @@ def thinking_of(call: Mapping[str, Any]) -> str:
 def cut_advice(call: Mapping[str, Any]) -> str | None:
     """What to do about a call whose answer its cap cut; None when it was not cut."""
     row: dict[str, Any] = {name: None if unknown(value) else value for name, value in call.items()}
-    response = response_of({**row, "token_logprobs": None, "blocks": None})
+    response = response_of({**row, "token_logprobs": None, "top_logprobs": None, "blocks": None})
     if response is None or response.stop not in (CallStop.MAX_TOKENS, CallStop.CONTEXT_FULL) or row["answer_text"] is None:
         return None
     cut = cut_of(response, int(row["max_output_tokens"]), row["requested_budget"])

@@ -59,6 +59,7 @@ _STOPS = {
     "usd": StopReason.COST_BUDGET,
     "wall_seconds": StopReason.TIME_BUDGET,
     "search_nodes": StopReason.NODE_LIMIT,
+    "search_depth": StopReason.DEPTH_LIMIT,
 }
 
 

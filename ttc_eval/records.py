@@ -31,6 +31,8 @@ class ContractKind(StrEnum):
     CHOICE = "choice"
     TEXT = "text"
     MATH = "math"
+    CODE = "code"
+    STATE = "state"
 
 
 class Extraction(StrEnum):
@@ -45,7 +47,8 @@ class AnswerContract:
     """The rule that one data set sets for its answers.
 
     `rel_tol` and `abs_tol` widen `number` and `math` equality; both zero means exact. `choices` are the letters that
-    `choice` allows.
+    `choice` allows. `task` names the checkable task (`ttc_eval.tasks`) whose end states `state` allows; `code` is a program, which is right
+    when it passes the reference's tests.
     """
 
     kind: ContractKind = ContractKind.TEXT
@@ -53,6 +56,7 @@ class AnswerContract:
     rel_tol: float = 0.0
     abs_tol: float = 0.0
     choices: str = "ABCDE"
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A problem without its reference: all that a strategy or a verifier ever sees of it."""
+    """A problem without its reference: all that a strategy or a verifier ever sees of it.
+
+    `given` is what the problem states in a form that a program can check: the numbers of a puzzle, the public tests of a function.
+    """
 
     problem_id: str
     messages: tuple[Message, ...]
     contract: AnswerContract
+    given: JSON = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +100,11 @@ class Problem:
     reference: str
     contract: AnswerContract
     difficulty: str | None = None
+    given: JSON = field(default_factory=dict, hash=False)
 
     def question(self) -> Question:
         """This problem without its reference."""
-        return Question(self.problem_id, self.messages, self.contract)
+        return Question(self.problem_id, self.messages, self.contract, self.given)
 
 
 class Role(StrEnum):
@@ -276,7 +285,8 @@ class Response:
         text: visible answer text; the request's prefix is not repeated.
         thinking: thinking text; None when the model showed none.
         stop: why it ended; stop_raw: the provider's own word.
-        token_logprobs: log-probability of each output token, when asked for.
+        token_logprobs: log-probability of each output token, when asked for; top_logprobs: those of the likeliest tokens in its place, the
+            sampled one among them where the provider counts it.
         blocks: the provider's content blocks, verbatim, when they must be sent back later.
         sent: what was sent that the user did not write (caps, budget as sent), for the record.
     """
@@ -289,6 +299,7 @@ class Response:
     stop_raw: str | None = None
     response_id: str | None = None
     token_logprobs: tuple[float, ...] | None = None
+    top_logprobs: tuple[tuple[float, ...], ...] | None = None
     blocks: tuple[JSON, ...] = ()
     sent: JSON | None = None
 
@@ -313,7 +324,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A complete or partial solution that a strategy may select.
+    """A complete or partial solution: what a strategy may select, or grows into that.
 
     Attributes:
         draw: the draw it came from; position: its place in the strategy's run.
@@ -323,6 +334,10 @@ class Candidate:
         call_ids: the calls that made it.
         stop: why its text ended.
         thinking: the reasoning before its text; None when none was shown.
+        parent: position of the candidate that it grew from; depth: how many steps it is from the start of its search.
+        partial: a node of a search that is not meant to be an answer yet; it never votes. pruned: it was given up for others.
+        content: what a node holds, where that is not what a call said.
+        token_logprobs, top_logprobs: as in `Response`, of all that the model wrote.
     """
 
     position: int
@@ -336,11 +351,16 @@ class Candidate:
     depth: int = 0
     stop: CallStop | None = None
     thinking: str | None = None
+    partial: bool = False
+    pruned: bool = False
+    content: str | None = None
+    token_logprobs: tuple[float, ...] | None = None
+    top_logprobs: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def votes(self) -> bool:
         """Whether a selector may count this candidate."""
-        return self.complete and self.answer_class is not None
+        return self.complete and self.answer_class is not None and not self.partial
 
 
 class ScoreKind(StrEnum):
@@ -350,11 +370,15 @@ class ScoreKind(StrEnum):
     PROCESS = "process"
     PAIRWISE = "pairwise"
     RULE = "rule"
+    CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A verifier's output for one candidate. `value` is in [0, 1], or None when the output was not valid."""
+    """A verifier's output for one candidate. `value` is in [0, 1], or None when the output was not valid.
+
+    `call_id` is the call that brought it; None for a verifier that runs here, which took `latency_s` seconds.
+    """
 
     position: int
     verifier: str
@@ -363,6 +387,45 @@ class Score:
     rationale: str | None = None
     steps: tuple[float, ...] = ()
     call_id: str | None = None
+    latency_s: float | None = None
+
+
+class Preferred(StrEnum):
+    """Which of two candidates a verifier preferred, in the order in which they were shown."""
+
+    FIRST = "first"
+    SECOND = "second"
+    TIE = "tie"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A verifier's choice between two candidates, asked for in both orders.
+
+    Attributes:
+        first, second: positions of the candidates.
+        forward, backward: what it said with `first` shown first, and with `second` shown first, each already in terms of `first` and
+            `second`; None where the reply was not valid.
+    """
+
+    first: int
+    second: int
+    verifier: str
+    forward: Preferred | None
+    backward: Preferred | None
+    call_ids: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether both replies could be read."""
+        return self.forward is not None and self.backward is not None
+
+    @property
+    def winner(self) -> int | None:
+        """Position of the one that was preferred in both orders; None for a tie: a choice that depends on the order is no preference."""
+        if self.forward is not self.backward or self.forward is None or self.forward is Preferred.TIE:
+            return None
+        return self.first if self.forward is Preferred.FIRST else self.second
 
 
 class StopReason(StrEnum):
@@ -396,6 +459,7 @@ class Solution:
     answer: str | None = None
     answer_class: str | None = None
     scores: tuple[Score, ...] = field(default=())
+    comparisons: tuple[Comparison, ...] = ()
     error: str | None = None
 
     @property

@@ -162,7 +162,7 @@ def stored_refs(cells: pd.DataFrame) -> dict[tuple[str, str], PriceRef]:
     refs: dict[tuple[str, str], PriceRef] = {}
     for row in cells.to_dict("records"):
         config = orjson.loads(row["config"])
-        for key in ("verifier_model", "model"):
+        for key in ("larger_model", "verifier_model", "model"):
             model = config.get(key)
             if model:
                 refs[row["cell_id"], model.get("name", "")] = price_ref(model.get("price") or {})

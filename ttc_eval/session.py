@@ -1,114 +1,63 @@
 """The session: the one door through which a strategy spends compute on one question.
 
-A strategy asks for draws and gets candidates; the ledger, the store, retries and the reuse of stored draws sit behind.
-What is charged here is what the strategy would have cost alone, whether a draw was stored or fresh (docs/design.md 3.3, 3.4).
+A strategy asks for draws and gets candidates, words requests of its own and gets replies, and has candidates scored; the ledger, the store,
+retries and the reuse of stored calls sit behind. What is charged here is what the strategy would have cost alone, whether a call was
+stored or fresh (docs/design.md 3.3, 3.4).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from ttc_eval import forcing
 from ttc_eval.answers import AnswerClasses, extract
-from ttc_eval.clock import Clock
-from ttc_eval.exchange import Attempt, Exchange
+from ttc_eval.asking import Ask, DrawConfig, Reply, ask_request, draw_request, preference_request, score_request
+from ttc_eval.exchange import Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
-from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, Scope, add, used_amounts
-from ttc_eval.models.base import ModelInfo
-from ttc_eval.records import Amounts, Candidate, ContractKind, Message, Question, Request, Role, Sampling, Score, Solution, StopReason
+from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation
+from ttc_eval.records import (
+    Amounts,
+    Candidate,
+    Comparison,
+    ContractKind,
+    Preferred,
+    Question,
+    Request,
+    Score,
+    ScoreKind,
+    Solution,
+    StopReason,
+)
+from ttc_eval.spending import Charge, DrawFailed, Spending
 from ttc_eval.thinking import Thinking, ThinkingMode
-from ttc_eval.verifiers import Reading, Verifier
+from ttc_eval.verifiers import LocalVerifier, PairwiseVerifier, Reading, Verifier
 
-__all__ = ["DrawConfig", "DrawFailed", "Draws", "LimitReached", "Session"]
+__all__ = ["Ask", "DrawConfig", "DrawFailed", "Draws", "LimitReached", "Reply", "Session", "Taken"]
 
-
-@dataclass(frozen=True, slots=True)
-class DrawConfig:
-    """The request configuration that all draws of a cell share, up to the question and the index.
-
-    `answer_tokens` is the room for the visible answer; `pool` names the configuration and its seed; `verifier` scores. `pools` names the
-    same configuration under each other thinking that the strategy may ask for.
-    """
-
-    thinking: Thinking
-    sampling: Sampling
-    answer_tokens: int
-    seed: int
-    pool: str
-    verifier: Verifier | None = None
-    pools: Mapping[Thinking, str] = field(default_factory=dict, hash=False)
-
-    def under(self, thinking: Thinking | None) -> DrawConfig:
-        """This configuration with another thinking, which is another pool. Raises `KeyError` for one that was not prepared."""
-        if thinking is None or thinking == self.thinking:
-            return self
-        return replace(self, thinking=thinking, pool=self.pools[thinking])
-
-
-def draw_request(config: DrawConfig, info: ModelInfo, messages: tuple[Message, ...], index: int, cap: int) -> Request:
-    """The request of draw `index` about `messages`, with `cap` tokens for all of its output."""
-    return Request(
-        model=info.model or info.name,
-        endpoint=info.endpoint,
-        messages=messages,
-        thinking=config.thinking,
-        sampling=config.sampling,
-        answer_tokens=min(config.answer_tokens, cap),
-        max_output_tokens=cap,
-        seed=config.seed,
-        draw=index,
-    )
-
-
-def score_request(
-    verifier: Verifier, info: ModelInfo, question: Question, text: str, thinking: str | None, *, seed: int, cap: int | None = None
-) -> Request:
-    """The request that asks the model of `info` for a score of `text`; `cap` lowers the room for the reply where a limit leaves less."""
-    return Request(
-        model=info.model or info.name,
-        endpoint=info.endpoint,
-        messages=verifier.messages(question, text, thinking),
-        thinking=Thinking(),
-        sampling=Sampling(temperature=verifier.temperature),
-        answer_tokens=verifier.answer_tokens,
-        max_output_tokens=verifier.answer_tokens if cap is None else cap,
-        role=Role.VERIFY,
-        seed=seed,
-    )
-
-
-class DrawFailed(Exception):
-    """A draw came to nothing after all its retries. The strategy ends with stop reason `error`; `kind` says what failed."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class _Charge:
-    attempt: Attempt
-    amounts: Amounts
-    overshoot: bool = False
-
-
-@dataclass(slots=True)
-class _Draw:
-    """What one draw brought: its text, or the reason why there is none. It was charged either way."""
+class _Fetched:
+    """What one request or draw brought: its text, or the reason why there is none. It was charged either way."""
 
     index: int
-    charges: list[_Charge]
+    charges: list[Charge]
     text: DrawText | None = None
     failure: Exception | None = None
 
-    @property
-    def seconds(self) -> float:
-        return float(sum(charge.attempt.row["latency_s"] for charge in self.charges))
+
+@dataclass(frozen=True, slots=True)
+class Taken(Generic[_T]):
+    """What several requests brought, in the order in which they were asked for. Fewer than that when a limit ended them: `ended_by`."""
+
+    found: tuple[_T, ...]
+    ended_by: StopReason | None = None
 
 
 class Session:
@@ -125,26 +74,40 @@ class Session:
         cell: Account,
         classes: AnswerClasses,
         verifier: Exchange | None = None,
+        larger: Exchange | None = None,
     ) -> None:
-        """`verifier` is where scores are asked for; None asks the model that answers."""
+        """`verifier` is where scores are asked for; None asks the model that answers. `larger` is the cell's larger model, if any."""
         self.question = question
+        self.spending = Spending(ledger, problem, cell)
         self._config = config
         self._exchange = exchange
         self._verifier = verifier or exchange
-        self._ledger = ledger
-        self._accounts = (problem, cell)
+        self._larger = larger
         self._classes = classes
-        self._clock = Clock()
-        self._charges: list[_Charge] = []
         self._candidates: list[Candidate] = []
         self._scores: list[Score] = []
+        self._comparisons: list[Comparison] = []
+        self._pruned: set[int] = set()
 
     @property
     def thinking(self) -> Thinking:
         """How the cell thinks."""
         return self._config.thinking
 
-    def draws(self, count: int, *, parallel: int = 1, max_output_tokens: int | None = None, thinking: Thinking | None = None) -> Draws:
+    @property
+    def answer_tokens(self) -> int:
+        """Room for the visible answer, in tokens."""
+        return self._config.answer_tokens
+
+    def draws(
+        self,
+        count: int,
+        *,
+        parallel: int = 1,
+        max_output_tokens: int | None = None,
+        thinking: Thinking | None = None,
+        larger: bool = False,
+    ) -> Draws:
         """The first `count` draws of this question's pool, as candidates in draw order, for `async with` and `async for`.
 
         Args:
@@ -153,60 +116,151 @@ class Session:
                 room for the answer. A limit that leaves less lowers the cap of the draw that meets it.
             thinking: draw under another thinking than the cell's, from the pool that belongs to it. A strategy declares those that it
                 may ask for, see `strategies.base.ChangesThinking`.
+            larger: draw from the cell's larger model.
 
         The iteration ends early when a limit is used up; `ended_by` then says which. Raises `DrawFailed` in the
         iteration when a draw came to nothing.
         """
-        return Draws(self, self._config.under(thinking), count, parallel, max_output_tokens)
+        return Draws(self, self._config_of(thinking, larger), self._exchange_of(larger), count, parallel, max_output_tokens)
+
+    async def ask(self, ask: Ask) -> Reply:
+        """The reply to a request that the strategy words itself. It makes no candidate: see `candidate`.
+
+        Raises `LimitReached` when a limit leaves no room for it, `DrawFailed` when it came to nothing.
+        """
+        return await self._reply(await self._obtain_reply(ask), 1)
+
+    async def ask_all(self, asks: Sequence[Ask], *, parallel: int = 1) -> Taken[Reply]:
+        """The replies to several requests, side by side where the limits leave room for all of them.
+
+        What is charged and what comes back do not depend on `parallel`. Raises `DrawFailed` for the first, in their order, that came to
+        nothing; the others are charged all the same.
+        """
+        bounds = [self._bound(ask) for ask in asks]
+        return await self._side_by_side([lambda ask=ask: self._obtain_reply(ask) for ask in asks], bounds, self._reply, parallel)  # type: ignore[misc]
 
     async def score(self, candidate: Candidate) -> Score:
         """The cell's verifier's score of a candidate, reserved and charged like any other call.
 
         Raises `LimitReached` when a limit leaves no room for it, `DrawFailed` when the call came to nothing.
         """
-        verifier, charges = self._config.verifier, list[_Charge]()
-        if verifier is None:
-            raise RuntimeError("this cell has no verifier")
-        cap = self._request(self._config, 0, verifier.answer_tokens).max_output_tokens
-        asked = (self.question, candidate.text, candidate.thinking)
-        request = score_request(verifier, self._verifier.info, *asked, seed=self._config.seed, cap=cap)
-        try:
-            reply = (await self._spend(Segment(request), charges, self._config.pool, self._verifier)).response
-        finally:
-            self._charges.extend(charges)
-            late = self._pass_time(sum(charge.attempt.row["latency_s"] for charge in charges), 1)
-        if late is not None:
-            raise LimitReached(late, "wall_seconds")
-        reading = verifier.read(reply.text) if reply.complete else Reading(None, problem="truncated")
-        score = Score(
-            position=candidate.position,
-            verifier=verifier.name,
-            kind=verifier.kind,
-            value=reading.score,
-            rationale=reading.rationale or reading.problem,
-            steps=reading.steps,
-            call_id=charges[-1].attempt.row["call_id"],
+        verifier = self._config.verifier
+        if isinstance(verifier, LocalVerifier):
+            return await self._check(verifier, candidate)
+        return await self._scored(candidate)(await self._obtain_score(candidate), 1)
+
+    async def score_all(self, candidates: Sequence[Candidate], *, parallel: int = 1) -> Taken[Score]:
+        """The scores of several candidates, side by side as in `ask_all`."""
+        verifier = self._config.verifier
+        if isinstance(verifier, LocalVerifier):
+            return await self._one_by_one([lambda one=one: self._check(verifier, one) for one in candidates])  # type: ignore[misc]
+        bounds = [self._whole_bound(self._score_request(one), self._verifier) for one in candidates]
+        jobs = [lambda one=one: self._obtain_score(one) for one in candidates]
+        kept = iter(candidates)
+        return await self._side_by_side(jobs, bounds, lambda fetched, n: self._scored(next(kept))(fetched, n), parallel)
+
+    async def compare(self, first: Candidate, second: Candidate) -> Comparison:
+        """The cell's pairwise verifier's choice between two candidates, asked for in both orders.
+
+        Raises `LimitReached` when a limit leaves no room for one of the two calls, `DrawFailed` when one came to nothing.
+        """
+        verifier = self._config.verifier
+        if not isinstance(verifier, PairwiseVerifier):
+            raise RuntimeError("this cell's verifier compares nothing")
+        said: list[Preferred | None] = []
+        call_ids: list[str] = []
+        self.spending.check_time()
+        for one, other in ((first, second), (second, first)):
+            make = lambda cap, pair=(one.text, other.text): preference_request(  # noqa: E731
+                verifier, self._verifier.info, self.question, *pair, seed=self._config.seed, cap=cap
+            )
+            text, charges = self._taken(await self._fetch(self._judge_capped(make, verifier.answer_tokens), self._verifier), 1)
+            said.append(verifier.read_preference(text.text) if text.complete else None)
+            call_ids.append(charges[-1].call_id)
+        swapped = {Preferred.FIRST: Preferred.SECOND, Preferred.SECOND: Preferred.FIRST, Preferred.TIE: Preferred.TIE, None: None}
+        found = Comparison(first.position, second.position, verifier.name, said[0], swapped[said[1]], tuple(call_ids))
+        self._comparisons.append(found)
+        return found
+
+    def node(self, depth: int) -> None:
+        """Take one node of a search, `depth` steps from its start, out of the limits. To be called before it is paid for.
+
+        Raises `LimitReached` when `search_nodes` is used up or `search_depth` is less than `depth`.
+        """
+        for account in self.spending.accounts:
+            if account.limits.search_depth is not None and depth > account.limits.search_depth:
+                raise LimitReached(account.scope, "search_depth")
+        self.spending.here(Amounts(search_nodes=1))
+
+    async def candidate(
+        self,
+        text: str,
+        *,
+        complete: bool,
+        call_ids: Sequence[str] = (),
+        thinking: str | None = None,
+        draw: int = 0,
+        parent: Candidate | None = None,
+        depth: int = 0,
+        partial: bool = False,
+        content: str | None = None,
+        reply: Reply | None = None,
+    ) -> Candidate:
+        """A candidate that the strategy has put together: a revision, a node of a search. Its answer is extracted as that of a draw.
+
+        Args:
+            complete: whether it ended by itself; one that did not never votes.
+            partial: it is not meant to be an answer yet; nothing is extracted.
+            content: what a node holds, where that is not what a call said.
+            reply: what made it, for its calls, its draw and its log-probabilities.
+        """
+        answer = None if partial else extract(text, self.question.contract, complete=complete).answer
+        candidate = Candidate(
+            position=len(self._candidates),
+            draw=draw if reply is None else reply.draw,
+            text=text,
+            answer=answer,
+            answer_class=None if answer is None else await self._classes.aclassify(answer),
+            complete=complete and not partial,
+            call_ids=tuple(call_ids) if reply is None else reply.call_ids,
+            parent=None if parent is None else parent.position,
+            depth=depth,
+            stop=None if reply is None else reply.stop,
+            thinking=thinking,
+            partial=partial,
+            content=content,
+            token_logprobs=None if reply is None else reply.token_logprobs,
+            top_logprobs=None if reply is None else reply.top_logprobs,
         )
-        self._scores.append(score)
-        return score
+        self._candidates.append(candidate)
+        return candidate
+
+    def prune(self, candidate: Candidate) -> None:
+        """Give a candidate up for others. What it cost stays charged, and is shown as pruned."""
+        self._pruned.add(candidate.position)
 
     def solution(self, selected: Candidate | None, stop_reason: StopReason, note: str | None = None) -> Solution:
         """The solution of this run: the selected candidate, or unresolved when that is None.
 
         `note` is stored where an error would be: something that a reader of the solution must know.
+        Raises `RuntimeError` for a candidate that may not be selected: cut, partial, or without an answer.
         """
+        if selected is not None and not selected.votes:
+            raise RuntimeError("a candidate without a complete answer cannot be selected")
         answer = None if selected is None else selected.answer
         if selected is not None and self.question.contract.kind is ContractKind.INTEGER:
             # An integer has one canonical spelling, and the bounded controller of docs/strategies.md returns that: 42 for "+042".
             answer = selected.answer_class
+        whole = [candidate for candidate in self._candidates if not candidate.partial]
         return Solution(
             stop_reason=stop_reason,
-            attempts=len(self._candidates),
-            valid=sum(candidate.votes for candidate in self._candidates),
-            candidates=tuple(self._candidates),
+            attempts=len(whole),
+            valid=sum(candidate.votes for candidate in whole),
+            candidates=tuple(replace(one, pruned=one.position in self._pruned) for one in self._candidates),
             answer=answer,
             answer_class=None if selected is None else selected.answer_class,
             scores=tuple(self._scores),
+            comparisons=tuple(self._comparisons),
             error=note,
         )
 
@@ -214,172 +268,237 @@ class Session:
         """The solution of a run that an error ended: nothing is selected, what was spent stays."""
         return replace(self.solution(None, StopReason.ERROR), error=error)
 
-    @property
-    def charged(self) -> Amounts:
-        """What the strategy has been charged so far."""
-        total = Amounts()
-        for charge in self._charges:
-            total = add(total, charge.amounts)
-        return replace(total, wall_seconds=self._clock.critical)
+    def _config_of(self, thinking: Thinking | None, larger: bool) -> DrawConfig:
+        config = self._config.larger if larger else self._config
+        if config is None:
+            raise RuntimeError("this cell has no larger model")
+        return config.under(thinking)
 
-    @property
-    def priced(self) -> bool:
-        """Whether all that was asked has a price. Without one, what is charged in USD is unknown, not 0."""
-        scored = any(charge.attempt.row["role"] == Role.VERIFY for charge in self._charges)
-        return self._exchange.priced and (self._verifier.priced or not scored)
+    def _exchange_of(self, larger: bool) -> Exchange:
+        exchange = self._larger if larger else self._exchange
+        if exchange is None:
+            raise RuntimeError("this cell has no larger model")
+        return exchange
 
-    @property
-    def work_seconds(self) -> float:
-        """Seconds of all charged calls, one after another."""
-        return self._clock.work
-
-    def use_rows(self) -> list[dict[str, Any]]:
-        """What each call was charged, as rows of `uses` without their cell and problem."""
-        return [
-            {
-                "call_id": charge.attempt.row["call_id"],
-                "position": position,
-                "overshoot": charge.overshoot,
-                "charged_calls": charge.amounts.calls,
-                "charged_input_tokens": charge.amounts.input_tokens,
-                "charged_output_tokens": charge.amounts.output_tokens,
-                "charged_usd": None if charge.attempt.row["price_version"] is None else charge.amounts.usd,
-            }
-            for position, charge in enumerate(self._charges)
-        ]
-
-    # What follows is for `Draws`, the session's other half.
-
-    def _request(self, config: DrawConfig, index: int, max_output_tokens: int | None) -> Request:
-        """The request of a whole draw, its cap lowered to the room that the limits leave. Raises `LimitReached`."""
-        budget = config.thinking.budget or 0
+    def _cap(self, config: DrawConfig, max_output_tokens: int | None, *, thinks: bool = True) -> int:
+        """Tokens for all output of a request, lowered to the room that the limits leave. Raises `LimitReached`."""
+        budget = (config.thinking.budget or 0) if thinks else 0
         cap = budget + config.answer_tokens if max_output_tokens is None else max_output_tokens
-        for account in self._accounts:
-            room = account.room("wall_seconds")
-            if room is not None and room <= 0:
-                raise LimitReached(account.scope, "wall_seconds")
+        self.spending.check_time()
         # The problem's own limit lowers the cap, as in the bounded controller. The cell's does not: other problems hold
         # parts of it, and a cap that depended on them would make another draw of the same index.
-        room = self._accounts[0].room("output_tokens")
+        problem = self.spending.accounts[0]
+        room = problem.room("output_tokens")
         if room is not None and room <= budget:
-            raise LimitReached(self._accounts[0].scope, "output_tokens")
-        cap = cap if room is None else min(cap, int(room))
-        return draw_request(config, self._exchange.info, self.question.messages, index, cap)
+            raise LimitReached(problem.scope, "output_tokens")
+        return cap if room is None else min(cap, int(room))
 
-    async def _obtain(self, config: DrawConfig, index: int, max_output_tokens: int | None) -> _Draw:
+    # Draws, for `Draws`, the session's other half.
+
+    async def _obtain_draw(self, config: DrawConfig, exchange: Exchange, index: int, max_output_tokens: int | None) -> _Fetched:
         """Draw `index`, fetched and charged, or why it could not be."""
-        draw = _Draw(index, [])
         try:
-            draw.text = await self._fetch_draw(self._request(config, index, max_output_tokens), draw.charges, config.pool)
-        except (LimitReached, DrawFailed, OverReservation) as failure:
-            draw.failure = failure
-        return draw
+            request = draw_request(config, exchange.info, self.question.messages, index, self._cap(config, max_output_tokens))
+        except LimitReached as limit:
+            return _Fetched(index, [], failure=limit)
+        return await self._fetch(request, exchange, config.pool, index)
 
-    async def _fetch_draw(self, request: Request, charges: list[_Charge], pool: str) -> DrawText:
-        forced = self._exchange.info.forced
-        if forced is None or request.thinking.mode is not ThinkingMode.BUDGET:
-            response = (await self._spend(Segment(request), charges, pool, self._exchange)).response
-            return DrawText(response.text, response.thinking, response.stop, response.complete)
-        parts: list[Part] = []
-        while (segment := forcing.next_segment(request, forced, parts)) is not None:
-            parts.append(await self._spend(segment, charges, pool, self._exchange))
-        return forcing.assemble(parts, forced)
-
-    async def _spend(self, segment: Segment, charges: list[_Charge], pool: str, exchange: Exchange) -> Part:
-        """One segment: reserve, fetch, settle every attempt. Appends to `charges` what was charged."""
-        bound = exchange.bound(segment.request)
-        reservations = [await self._ledger.acquire(self._accounts, bound)]
-
-        def admit() -> None:
-            reservations.append(self._ledger.reserve(self._accounts, bound))
-
-        attempts: Sequence[Attempt] = ()
-        try:
-            attempts = await exchange.fetch(segment, pool, admit)
-            while len(reservations) < len(attempts):
-                admit()
-        except LimitReached:
-            attempts = exchange.attempts(segment.request)[: len(reservations)]
-            raise
-        finally:
-            for reservation in reservations[len(attempts) :]:
-                self._ledger.release(reservation)
-            charges.extend(self._settle(reservation, attempt) for reservation, attempt in zip(reservations, attempts, strict=False))
-        last = attempts[-1]
-        if last.row.get("error_kind") == "over_reservation":
-            raise OverReservation(last.row["error"])
-        if last.response is None:
-            raise DrawFailed(last.row["error_kind"], last.row["error"])
-        return Part(segment, last.response)
-
-    def _settle(self, reservation: Reservation, attempt: Attempt) -> _Charge:
-        usd = attempt.row["cost_usd"]
-        used = used_amounts(attempt.usage, reservation.amounts, None if usd is None else Decimal(str(usd)), 0.0)
-        try:
-            return _Charge(attempt, self._ledger.settle(reservation, used))
-        except OverReservation:
-            return _Charge(attempt, reservation.amounts)
-
-    async def _consume(self, draw: _Draw, parallel: int) -> Candidate:
+    async def _consume(self, fetched: _Fetched, parallel: int) -> Candidate:
         """Take a draw into the run: its time passes, and its text becomes a candidate. Raises what made it fail."""
-        self._charges.extend(draw.charges)
-        late = self._pass_time(draw.seconds, parallel)
-        if late is not None:
-            # It was paid for, and it came too late to count; a stored draw is judged by the latency that was recorded.
-            raise LimitReached(late, "wall_seconds")
-        if draw.text is None:
-            assert draw.failure is not None
-            raise draw.failure
-        extracted = extract(draw.text.text, self.question.contract, complete=draw.text.complete)
-        answer_class = None if extracted.answer is None else await self._classes.aclassify(extracted.answer)
-        candidate = Candidate(
-            position=len(self._candidates),
-            draw=draw.index,
-            text=draw.text.text,
-            answer=extracted.answer,
-            answer_class=answer_class,
-            complete=draw.text.complete,
-            call_ids=tuple(charge.attempt.row["call_id"] for charge in draw.charges),
-            stop=draw.text.stop,
-            thinking=draw.text.thinking,
-        )
-        self._candidates.append(candidate)
-        return candidate
+        text, charges = self._taken(fetched, parallel)
+        reply = _reply(fetched.index, text, charges)
+        return await self.candidate(text.text, complete=text.complete, thinking=text.thinking, reply=reply)
 
-    def _discard(self, draw: _Draw) -> None:
-        """A draw beyond the stopping point: billed, and not charged to the strategy."""
-        for charge in draw.charges:
-            self._ledger.refund(self._accounts, charge.amounts)
-            self._charges.append(_Charge(charge.attempt, Amounts(), overshoot=True))
-
-    def _pass_time(self, seconds: float, parallel: int) -> Scope | None:
-        """Let a draw's time pass; returns the scope whose time limit it overran, if any."""
-        before, late = self._clock.critical, None
-        self._clock.run(seconds, parallel)
-        passed = self._clock.critical - before
-        for account in self._accounts:
-            room = account.room("wall_seconds")
-            if room is None:
-                continue
-            if passed > room:
-                late = account.scope
-            self._ledger.charge((account,), Amounts(wall_seconds=min(passed, max(0.0, float(room)))))
-        return late
-
-    def _fits_ahead(self, config: DrawConfig, draws_ahead: int, max_output_tokens: int | None) -> bool:
+    def _fits_ahead(self, config: DrawConfig, exchange: Exchange, draws_ahead: int, max_output_tokens: int | None) -> bool:
         """Whether a draw can be dispatched early without changing the cap or the fate of those before it."""
         try:
-            bound = self._exchange.bound(self._request(config, 0, max_output_tokens))
+            request = draw_request(config, exchange.info, self.question.messages, 0, self._cap(config, max_output_tokens))
         except LimitReached:
             return False
-        segments = 1 if self._exchange.info.forced is None else 2 + config.thinking.max_extensions
-        segments *= self._exchange.max_attempts
-        whole = Amounts(segments, bound.input_tokens * segments, bound.output_tokens * self._exchange.max_attempts, bound.usd * segments)
-        everything = whole
-        for _ in range(draws_ahead):
-            everything = add(everything, whole)
-        timed = any(account.room("wall_seconds") is not None for account in self._accounts)
-        return not timed and all(account.lacking(everything) is None for account in self._accounts)
+        return self.spending.fits(_several([self._whole_bound(request, exchange)] * (draws_ahead + 1)))
+
+    # Requests of any kind.
+
+    async def _fetch(self, request: Request, exchange: Exchange, pool: str | None = None, index: int = 0) -> _Fetched:
+        fetched = _Fetched(index, [])
+        forced = exchange.info.forced
+        pool = self._config.pool if pool is None else pool
+        try:
+            if forced is None or request.thinking.mode is not ThinkingMode.BUDGET or request.prefix:
+                part = await self.spending.segment(Segment(request), pool, exchange, fetched.charges)
+                fetched.text = forcing.whole(part.response)
+                return fetched
+            parts: list[Part] = []
+            while (segment := forcing.next_segment(request, forced, parts)) is not None:
+                parts.append(await self.spending.segment(segment, pool, exchange, fetched.charges))
+            fetched.text = forcing.assemble(parts, forced)
+        except (LimitReached, DrawFailed, OverReservation) as failure:
+            fetched.failure = failure
+        return fetched
+
+    def _taken(self, fetched: _Fetched, parallel: int) -> tuple[DrawText, Sequence[Charge]]:
+        self.spending.take(fetched.charges, parallel)
+        if fetched.text is None:
+            assert fetched.failure is not None
+            raise fetched.failure
+        return fetched.text, fetched.charges
+
+    async def _obtain_reply(self, ask: Ask) -> _Fetched:
+        config, exchange = self._config_of(ask.thinking, ask.larger), self._exchange_of(ask.larger)
+        try:
+            cap = self._cap(config, ask.max_output_tokens, thinks=ask.max_output_tokens is None)
+        except LimitReached as limit:
+            return _Fetched(ask.draw, [], failure=limit)
+        return await self._fetch(ask_request(ask, config, exchange.info, cap), exchange, config.pool, ask.draw)
+
+    async def _reply(self, fetched: _Fetched, parallel: int) -> Reply:
+        text, charges = self._taken(fetched, parallel)
+        return _reply(fetched.index, text, charges)
+
+    def _bound(self, ask: Ask) -> Amounts:
+        config, exchange = self._config_of(ask.thinking, ask.larger), self._exchange_of(ask.larger)
+        budget = config.thinking.budget or 0
+        cap = budget + config.answer_tokens if ask.max_output_tokens is None else ask.max_output_tokens
+        return self._whole_bound(ask_request(ask, config, exchange.info, cap), exchange)
+
+    def _whole_bound(self, request: Request, exchange: Exchange) -> Amounts:
+        """The most that a request can use with all its segments and retries. They share the cap of the output."""
+        bound, forced = exchange.bound(request), exchange.info.forced is not None and not request.prefix
+        segments = (2 + request.thinking.max_extensions if forced else 1) * exchange.max_attempts
+        return Amounts(
+            bound.calls * segments,
+            bound.input_tokens * segments,
+            bound.output_tokens * exchange.max_attempts,
+            bound.usd * segments,
+            verifier_calls=bound.verifier_calls * segments,
+        )
+
+    # Scores.
+
+    def _score_request(self, candidate: Candidate, cap: int | None = None) -> Request:
+        verifier = self._config.verifier
+        if verifier is None:
+            raise RuntimeError("this cell has no verifier")
+        if isinstance(verifier, LocalVerifier) or not hasattr(verifier, "messages"):
+            raise RuntimeError(f"verifier {verifier.name} scores no single candidate")
+        asked: Verifier = verifier  # type: ignore[assignment]
+        text = None if candidate.partial and not candidate.text else candidate.text
+        return score_request(asked, self._verifier.info, self.question, text, candidate.thinking, seed=self._config.seed, cap=cap)
+
+    def _judge_capped(self, make: Callable[[int | None], Request], answer_tokens: int) -> Request:
+        problem = self.spending.accounts[0]
+        room = problem.room("output_tokens")
+        if room is not None and room <= 0:
+            raise LimitReached(problem.scope, "output_tokens")
+        return make(answer_tokens if room is None else min(answer_tokens, int(room)))
+
+    async def _obtain_score(self, candidate: Candidate) -> _Fetched:
+        judge = self._config.verifier
+        try:
+            self.spending.check_time()
+            tokens = 0 if judge is None or isinstance(judge, LocalVerifier) else judge.answer_tokens
+            request = self._judge_capped(lambda cap: self._score_request(candidate, cap), tokens)
+        except LimitReached as limit:
+            return _Fetched(0, [], failure=limit)
+        return await self._fetch(request, self._verifier)
+
+    def _scored(self, candidate: Candidate) -> Callable[[_Fetched, int], Coroutine[Any, Any, Score]]:
+        verifier: Verifier = self._config.verifier  # type: ignore[assignment]
+
+        async def read(fetched: _Fetched, parallel: int) -> Score:
+            text, charges = self._taken(fetched, parallel)
+            reading = verifier.read(text.text) if text.complete else Reading(None, problem="truncated")
+            return self._note_score(candidate, verifier.name, verifier.kind, reading, charges[-1].call_id)
+
+        return read
+
+    async def _check(self, verifier: LocalVerifier, candidate: Candidate) -> Score:
+        self.spending.check_time()
+        self.spending.here(Amounts(verifier_calls=1))
+        clock = time.perf_counter()
+        reading = await verifier.check(self.question, candidate)
+        seconds = time.perf_counter() - clock
+        self.spending.pass_time(seconds)
+        return self._note_score(candidate, verifier.name, verifier.kind, reading, None, seconds)
+
+    def _note_score(
+        self, candidate: Candidate, name: str, kind: ScoreKind, reading: Reading, call_id: str | None, seconds: float | None = None
+    ) -> Score:
+        said = reading.rationale or reading.problem
+        score = Score(candidate.position, name, kind, reading.score, said, reading.steps, call_id, seconds)
+        self._scores.append(score)
+        return score
+
+    # Several at once.
+
+    async def _side_by_side(
+        self,
+        jobs: Sequence[Callable[[], Awaitable[_Fetched]]],
+        bounds: Sequence[Amounts],
+        take: Callable[[_Fetched, int], Awaitable[_T]],
+        parallel: int,
+    ) -> Taken[_T]:
+        """Run `jobs` side by side if their bounds fit together, and otherwise one by one; take what they bring in their order."""
+        if parallel < 2 or len(jobs) < 2 or not self.spending.fits(_several(bounds)):
+
+            async def one(job: Callable[[], Awaitable[_Fetched]]) -> _T:
+                return await take(await job(), 1)
+
+            return await self._one_by_one([lambda job=job: one(job) for job in jobs])  # type: ignore[misc]
+        gate = asyncio.Semaphore(parallel)
+
+        async def gated(job: Callable[[], Awaitable[_Fetched]]) -> _Fetched:
+            async with gate:
+                return await job()
+
+        self.spending.clock.barrier(parallel)
+        tasks = [asyncio.create_task(gated(job)) for job in jobs]
+        try:
+            fetched = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        found: list[_T] = []
+        first: Exception | None = None
+        for one_fetched in fetched:
+            try:
+                taken = await take(one_fetched, parallel)
+            except (LimitReached, DrawFailed, OverReservation) as failure:
+                first = first or failure
+            else:
+                found += [taken] if first is None else []
+        self.spending.clock.barrier(1)
+        if isinstance(first, LimitReached):
+            return Taken(tuple(found), first.stop_reason)
+        if first is not None:
+            raise first
+        return Taken(tuple(found))
+
+    async def _one_by_one(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> Taken[_T]:
+        found: list[_T] = []
+        for job in jobs:
+            try:
+                found.append(await job())
+            except LimitReached as limit:
+                return Taken(tuple(found), limit.stop_reason)
+        return Taken(tuple(found))
+
+
+def _reply(index: int, text: DrawText, charges: Sequence[Charge]) -> Reply:
+    ids = tuple(charge.call_id for charge in charges)
+    return Reply(text.text, text.thinking, text.stop, text.complete, ids, index, text.token_logprobs, text.top_logprobs)
+
+
+def _several(bounds: Sequence[Amounts]) -> Amounts:
+    calls = sum(bound.calls for bound in bounds)
+    usd = sum((bound.usd for bound in bounds), start=Amounts().usd)
+    return Amounts(
+        calls,
+        sum(bound.input_tokens for bound in bounds),
+        sum(bound.output_tokens for bound in bounds),
+        usd,
+        verifier_calls=sum(bound.verifier_calls for bound in bounds),
+    )
 
 
 class Draws:
@@ -389,14 +508,17 @@ class Draws:
         ended_by: the limit that ended the iteration early; None when all draws were consumed or the strategy stopped.
     """
 
-    def __init__(self, session: Session, config: DrawConfig, count: int, parallel: int, max_output_tokens: int | None) -> None:
+    def __init__(
+        self, session: Session, config: DrawConfig, exchange: Exchange, count: int, parallel: int, max_output_tokens: int | None
+    ) -> None:
         self._session = session
         self._config = config
+        self._exchange = exchange
         self._count = count
         self._parallel = max(1, parallel)
         self._cap = max_output_tokens
         self._next = 0
-        self._ahead: dict[int, asyncio.Task[_Draw]] = {}
+        self._ahead: dict[int, asyncio.Task[_Fetched]] = {}
         self.ended_by: StopReason | None = None
 
     async def __aenter__(self) -> Self:
@@ -411,8 +533,8 @@ class Draws:
             for task in tasks:
                 task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, _Draw):
-                self._session._discard(result)
+            if isinstance(result, _Fetched):
+                self._session.spending.discard(result.charges)
 
     def __aiter__(self) -> AsyncIterator[Candidate]:
         return self
@@ -420,6 +542,8 @@ class Draws:
     async def __anext__(self) -> Candidate:
         if self._next >= self._count or self.ended_by is not None:
             raise StopAsyncIteration
+        if self._next == 0:
+            self._session.spending.clock.barrier(self._parallel)
         draw = await self._obtained(self._next)
         self._next += 1
         try:
@@ -428,14 +552,14 @@ class Draws:
             self.ended_by = limit.stop_reason
             raise StopAsyncIteration from None
 
-    def _obtained(self, index: int) -> Awaitable[_Draw]:
-        obtain: Callable[[DrawConfig, int, int | None], Any] = self._session._obtain
+    def _obtained(self, index: int) -> Awaitable[_Fetched]:
+        obtain = self._session._obtain_draw
         if self._parallel == 1:
-            return obtain(self._config, index, self._cap)  # type: ignore[no-any-return]
+            return obtain(self._config, self._exchange, index, self._cap)
         for ahead in range(index, min(index + self._parallel, self._count)):
             if ahead in self._ahead:
                 continue
-            if ahead > index and not self._session._fits_ahead(self._config, ahead - index, self._cap):
+            if ahead > index and not self._session._fits_ahead(self._config, self._exchange, ahead - index, self._cap):
                 break
-            self._ahead[ahead] = asyncio.create_task(obtain(self._config, ahead, self._cap))
+            self._ahead[ahead] = asyncio.create_task(obtain(self._config, self._exchange, ahead, self._cap))
         return self._ahead.pop(index)

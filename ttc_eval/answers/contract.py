@@ -46,6 +46,10 @@ def canonical(answer: str, contract: AnswerContract) -> str | None:
             return _text(answer)
         case ContractKind.MATH:
             return _math(answer)
+        case ContractKind.CODE:
+            return answer.strip("\n") or None
+        case ContractKind.STATE:
+            return " ".join(answer.split()) or None
 
 
 def _integer(answer: str, extraction: Extraction) -> str | None:

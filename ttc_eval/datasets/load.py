@@ -44,6 +44,7 @@ class Dataset:
         prompt: template of the user turn, with `{column}` for a column of the row.
         reference: column of the reference answer; `reference_after` takes what follows the last such marker in it.
         difficulty: column of the difficulty label, if there is one.
+        given: columns that a program may check candidates against (a puzzle's numbers, public tests); they are no part of the prompt.
         system, examples: what stands before the question in every prompt.
         answer: the answer contract.
         limit: use the first so many problems; shuffle_seed: shuffle before that.
@@ -62,6 +63,7 @@ class Dataset:
     id_column: str | None = None
     reference_after: str | None = None
     difficulty: str | None = None
+    given: tuple[str, ...] = ()
     system: str | None = None
     examples: tuple[Example, ...] = ()
     limit: int | None = None
@@ -187,7 +189,7 @@ def _quiet() -> None:
 
 def _check_columns(dataset: Dataset, first: tuple[int, Mapping[str, Any]]) -> None:
     wanted = set(_prompt_columns(dataset))
-    wanted |= {column for column in (dataset.reference, dataset.difficulty, dataset.id_column) if column}
+    wanted |= {column for column in (dataset.reference, dataset.difficulty, dataset.id_column, *dataset.given) if column}
     missing = sorted(wanted - set(first[1]))
     if missing:
         raise UserError(f"dataset={dataset.name}: there is no column {', '.join(missing)}; the columns are {', '.join(sorted(first[1]))}")
@@ -232,7 +234,9 @@ def _problem(dataset: Dataset, index: int, row: Mapping[str, Any]) -> Problem:
     # Only the row's own columns are put in: a brace in a value is text, never a template.
     columns = {name: _text(dataset, index, name, row[name]) for name in _prompt_columns(dataset)}
     turns.append(Message("user", dataset.prompt.format_map(columns)))
-    contents = digest([[[turn.role, turn.content] for turn in turns], reference, [str(value) for value in astuple(dataset.answer)]])
+    given = {name: row[name] for name in dataset.given}
+    rule = [str(value) for value in astuple(dataset.answer)]
+    contents = digest([[[turn.role, turn.content] for turn in turns], reference, rule, *([given] if given else [])])
     return Problem(
         # What is stored about a problem must not meet another problem of the same name: its content is part of its identity.
         problem_id=f"{dataset.name}/{dataset.split}/{identifier}@{contents[:8]}",
@@ -242,6 +246,7 @@ def _problem(dataset: Dataset, index: int, row: Mapping[str, Any]) -> Problem:
         reference=reference,
         contract=dataset.answer,
         difficulty=None if dataset.difficulty is None else str(row[dataset.difficulty]),
+        given=given,
     )
 
 

@@ -1,7 +1,7 @@
 """The trained process verifier of the lab model, asked like any model: it reads a turn and returns the scores of its steps.
 
 The reply is `{"steps": [...]}`: for every step of the thinking the probability that it is right given the steps before
-it, then the same for the answer.
+it, then the same for the answer. A turn that is still thinking has no answer, and gets the scores of its steps alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 from ttc_eval.errors import CallFailed
 from ttc_eval.lab import task
 from ttc_eval.lab.network import verifier_scores
-from ttc_eval.lab.tokens import END, IDS, encode
+from ttc_eval.lab.tokens import CLOSE, END, END_ID, IDS, THINK, encode
 from ttc_eval.lab.weights import Weights, load_weights, weights_identity
 from ttc_eval.models.base import Connection, ModelInfo, PriceRef
 from ttc_eval.records import NOTHING_USED, CallStop, Message, Request, Response, Timings, Usage, UsageSource
@@ -74,14 +74,16 @@ def turn_tokens(messages: tuple[Message, ...]) -> list[int]:
     """
     if len(messages) < 2 or messages[-1].role != "assistant" or messages[-2].role != "user":
         raise ValueError("the lab verifier reads a user's question and the assistant's turn after it")
-    return encode(f"{task.parse(messages[-2].content)}={messages[-1].content}{END}")
+    turn = messages[-1].content
+    ending = "" if THINK in turn and CLOSE not in turn else END
+    return encode(f"{task.parse(messages[-2].content)}={turn}{ending}")
 
 
 def step_scores(weights: Weights, tokens: list[int]) -> list[float]:
-    """The probability, for each step and then for the answer, that it is right; `tokens` are those of a whole turn.
+    """The probability, for each step and then for the answer, that it is right; `tokens` are those of a turn.
 
-    Raises ValueError when the tokens overrun the context.
+    A turn without its end has no answer yet. Raises ValueError when the tokens overrun the context.
     """
     scores = verifier_scores(weights, [tokens])[0]
-    ends = [place for place, token in enumerate(tokens) if token == IDS[";"]]
-    return [float(scores[place]) for place in (*ends, len(tokens) - 1)]
+    marks = (IDS[";"], END_ID)
+    return [float(scores[place]) for place, token in enumerate(tokens) if token in marks]

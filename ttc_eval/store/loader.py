@@ -32,7 +32,7 @@ _KEYS = {
     "trace_scores": ("trace_id", "verifier", "what"),
 }
 # Rows of these belong to one solution and are replaced with it.
-_PARTS_OF_A_SOLUTION = ("uses", "candidates", "scores")
+_PARTS_OF_A_SOLUTION = ("uses", "candidates", "scores", "comparisons")
 
 _Line = dict[str, list[dict[str, Any]]]
 

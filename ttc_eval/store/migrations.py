@@ -26,7 +26,12 @@ def trace_scores(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_sql("trace_scores.sql"))
 
 
-MIGRATIONS = (first_schema, trace_scores)
+def search_and_comparisons(connection: duckdb.DuckDBPyConnection) -> None:
+    """Nodes of a search, comparisons in both orders, larger models, and samples whose usage or time nobody recorded."""
+    connection.execute(_sql("search_and_comparisons.sql"))
+
+
+MIGRATIONS = (first_schema, trace_scores, search_and_comparisons)
 
 
 def schema_name() -> str:

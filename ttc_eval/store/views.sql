@@ -10,6 +10,7 @@ CREATE OR REPLACE MACRO wilson_high(k, n) AS CASE WHEN n > 0 THEN
 -- `candidate_right` needs labels: an oracle view, never deployable accuracy.
 CREATE OR REPLACE VIEW problem_outcomes AS
 WITH sets AS (
+    -- A node of a search that is not meant to be an answer yet is no candidate here: neither cut nor without an answer.
     SELECT cell_id, problem_id,
            count(*) AS candidates,
            count(*) FILTER (complete AND answer_class IS NOT NULL) AS voting,
@@ -17,6 +18,7 @@ WITH sets AS (
            count(*) FILTER (complete AND answer_class IS NULL) AS unparsed,
            count(*) FILTER (complete AND coalesce(grades.correct, false)) AS right_candidates
     FROM candidates LEFT JOIN grades USING (problem_id, answer_class)
+    WHERE NOT coalesce("partial", false)
     GROUP BY ALL
 )
 SELECT s.cell_id, s.problem_id, p.difficulty, s.selected, s.answer, p.reference, s.stop_reason, s.error, s.attempts, s.valid,
@@ -29,7 +31,8 @@ SELECT s.cell_id, s.problem_id, p.difficulty, s.selected, s.answer, p.reference,
             ELSE 'unresolved' END AS outcome,
        coalesce(sets.candidates, 0) AS candidates, coalesce(sets.voting, 0) AS voting, coalesce(sets.truncated, 0) AS truncated,
        coalesce(sets.unparsed, 0) AS unparsed, coalesce(sets.right_candidates, 0) AS right_candidates,
-       s.charged_calls, s.charged_verifier_calls, s.charged_input_tokens, s.charged_output_tokens, s.charged_usd, s.latency_s, s.work_s
+       s.charged_calls, s.charged_verifier_calls, coalesce(s.charged_search_nodes, 0) AS charged_search_nodes, s.charged_input_tokens,
+       s.charged_output_tokens, s.charged_usd, s.latency_s, s.work_s
 FROM solutions s
 LEFT JOIN problems p USING (problem_id)
 LEFT JOIN grades g ON g.problem_id = s.problem_id AND g.answer_class = s.answer_class
@@ -42,12 +45,17 @@ CREATE OR REPLACE VIEW call_costs AS
 WITH ranked AS (
     SELECT u.*, row_number() OVER (PARTITION BY u.call_id ORDER BY w.started_at, c.ordinal, u.problem_id, u.position) = 1 AS first_use
     FROM uses u JOIN cells c USING (cell_id) LEFT JOIN sweeps w USING (sweep_id)
+), given_up AS (
+    -- Calls that made nothing but candidates which were given up for others.
+    SELECT cell_id, problem_id, call_id, bool_and(pruned) AS pruned
+    FROM (SELECT cell_id, problem_id, coalesce(pruned, false) AS pruned, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id FROM candidates)
+    GROUP BY ALL
 )
 SELECT r.cell_id, r.problem_id, k.call_id, k.key, k.sweep_id, k.model, k.role, k.draw, k.segment, k.attempt, k.status, k.attempt > 1 AS retry,
-       coalesce(r.overshoot, false) AS overshoot,
+       coalesce(r.overshoot, false) AS overshoot, coalesce(g.pruned, false) AS pruned,
        coalesce(r.charged_calls, 0) AS charged_calls,
-       coalesce(r.charged_input_tokens, 0) AS charged_input_tokens,
-       coalesce(r.charged_output_tokens, 0) AS charged_output_tokens,
+       CASE WHEN r.call_id IS NULL THEN 0 ELSE r.charged_input_tokens END AS charged_input_tokens,
+       CASE WHEN r.call_id IS NULL THEN 0 ELSE r.charged_output_tokens END AS charged_output_tokens,
        r.charged_usd,
        coalesce(r.first_use, true)::INTEGER AS billed_calls,
        CASE WHEN coalesce(r.first_use, true) THEN coalesce(k.input_tokens, k.reserved_input_tokens) ELSE 0 END AS billed_input_tokens,
@@ -56,7 +64,8 @@ SELECT r.cell_id, r.problem_id, k.call_id, k.key, k.sweep_id, k.model, k.role, k
             WHEN k.price_version IS NOT NULL THEN 0 END AS billed_usd,
        k.input_tokens, k.cached_input_tokens, k.cache_write_tokens, k.output_tokens, k.reasoning_tokens, k.usage_source, k.cost_usd, k.price_version,
        k.latency_s, k.simulated
-FROM calls k LEFT JOIN ranked r USING (call_id);
+FROM calls k LEFT JOIN ranked r USING (call_id)
+LEFT JOIN given_up g ON g.cell_id = r.cell_id AND g.problem_id = r.problem_id AND g.call_id = r.call_id;
 
 -- (candidate, verifier): `what` is candidate for a score that its strategy asked for, thinking or answer for one that `ttc-eval verify` gave
 -- afterwards to a call of the candidate; `call_id` is the judge's call.
@@ -98,23 +107,32 @@ WITH outcomes AS (
            max(candidates) AS most_candidates, sum(candidates) AS candidates, sum(truncated) AS truncated, sum(unparsed) AS unparsed,
            sum(attempts) AS attempts,
            sum(charged_calls) AS charged_calls, sum(charged_verifier_calls) AS charged_verifier_calls,
-           sum(charged_input_tokens) AS charged_input_tokens, sum(charged_output_tokens) AS charged_output_tokens,
+           sum(charged_search_nodes) AS charged_search_nodes,
+           CASE WHEN count(charged_input_tokens) = count(*) THEN sum(charged_input_tokens) END AS charged_input_tokens,
+           CASE WHEN count(charged_output_tokens) = count(*) THEN sum(charged_output_tokens) END AS charged_output_tokens,
            CASE WHEN count(charged_usd) = count(*) THEN sum(charged_usd) END AS charged_usd,
-           avg(charged_output_tokens) AS mean_output, stddev_samp(charged_output_tokens) / sqrt(count(*)) AS se_output,
-           avg(latency_s) AS mean_latency_s, quantile_cont(latency_s, 0.5) AS p50_latency_s, quantile_cont(latency_s, 0.95) AS p95_latency_s
+           -- A mean over the problems whose number happens to be known would be of others.
+           CASE WHEN count(charged_output_tokens) = count(*) THEN avg(charged_output_tokens) END AS mean_output,
+           CASE WHEN count(charged_output_tokens) = count(*) THEN stddev_samp(charged_output_tokens) / sqrt(count(*)) END AS se_output,
+           CASE WHEN count(latency_s) = count(*) THEN avg(latency_s) END AS mean_latency_s,
+           CASE WHEN count(latency_s) = count(*) THEN quantile_cont(latency_s, 0.5) END AS p50_latency_s,
+           CASE WHEN count(latency_s) = count(*) THEN quantile_cont(latency_s, 0.95) END AS p95_latency_s
     FROM problem_outcomes GROUP BY cell_id
 ), costs AS (
     SELECT cell_id,
-           sum(billed_calls) AS billed_calls, sum(billed_input_tokens) AS billed_input_tokens, sum(billed_output_tokens) AS billed_output_tokens,
+           sum(billed_calls) AS billed_calls,
+           CASE WHEN bool_and(billed_input_tokens IS NOT NULL) THEN sum(billed_input_tokens) END AS billed_input_tokens,
+           CASE WHEN bool_and(billed_output_tokens IS NOT NULL) THEN sum(billed_output_tokens) END AS billed_output_tokens,
            CASE WHEN bool_and(billed_usd IS NOT NULL) THEN sum(billed_usd) END AS billed_usd,
-           count(*) FILTER (overshoot) AS overshoot_calls, count(*) FILTER (retry AND NOT overshoot) AS retried_calls,
+           count(*) FILTER (overshoot) AS overshoot_calls, count(*) FILTER (pruned AND NOT overshoot) AS pruned_calls,
+           coalesce(sum(charged_output_tokens) FILTER (pruned AND NOT overshoot), 0) AS pruned_output_tokens, count(*) FILTER (retry AND NOT overshoot) AS retried_calls,
            count(*) FILTER (status <> 'ok' AND NOT overshoot) AS failed_calls,
            count(*) FILTER (usage_source = 'unknown' AND NOT overshoot) AS unknown_usage_calls,
            CASE WHEN bool_and(overshoot OR status <> 'ok' OR reasoning_tokens IS NOT NULL) THEN sum(reasoning_tokens) FILTER (NOT overshoot) END AS reasoning_tokens
     FROM call_costs WHERE cell_id IS NOT NULL GROUP BY cell_id
 )
 SELECT c.cell_id, c.sweep_id, c.model, c.strategy, c.strategy_label, c.verifier, c.dataset, c.split, c.thinking_mode, c.thinking_budget,
-       c.thinking_effort, c.thinking_label, c.seed, c.simulated, c.status,
+       c.thinking_effort, c.thinking_label, c.seed, c.simulated, c.status, c.larger_model,
        coalesce(o.n, 0) AS n_problems, c.n_planned,
        answered / n AS coverage, wilson_low(answered, n) AS coverage_low, wilson_high(answered, n) AS coverage_high,
        CASE WHEN answered > 0 THEN right_answers / answered END AS selected_accuracy,
@@ -131,7 +149,7 @@ SELECT c.cell_id, c.sweep_id, c.model, c.strategy, c.strategy_label, c.verifier,
        errors / n AS error_share,
        right_answers AS n_correct, attempts,
        charged_calls, charged_calls / n AS mean_calls, coalesce(billed_calls, 0) AS billed_calls, charged_verifier_calls,
-       overshoot_calls, retried_calls, failed_calls, unknown_usage_calls,
+       overshoot_calls, retried_calls, failed_calls, unknown_usage_calls, pruned_calls, pruned_output_tokens, charged_search_nodes,
        charged_input_tokens, billed_input_tokens, charged_output_tokens, billed_output_tokens,
        mean_output AS mean_output_tokens,
        CASE WHEN se_output IS NOT NULL THEN greatest(0, mean_output - 1.959963984540054 * se_output) END AS mean_output_tokens_low,

@@ -31,6 +31,7 @@ class BestOfN:
     """
 
     name: ClassVar[str] = "best_of_n"
+    needs_verifier: ClassVar[bool] = True
     n: int = 4
     on_no_score: NoScore = NoScore.UNRESOLVED
     max_output_tokens: int | None = None

@@ -24,7 +24,7 @@ from ttc_eval.models.base import Model
 from ttc_eval.records import JSON, Sampling
 from ttc_eval.strategies import Strategy
 from ttc_eval.thinking import Thinking
-from ttc_eval.verifiers import Verifier
+from ttc_eval.verifiers import Judge, LocalVerifier
 
 # Settings of how calls are made, not of what is asked: they do not make another cell.
 _NOT_IDENTITY = frozenset({"max_concurrency", "timeouts", "api_key_env", "api_key_file", "headers"})
@@ -46,8 +46,9 @@ class CellConfig:
     model: Model
     thinking: Thinking
     strategy: Strategy
-    verifier: Verifier | None
+    verifier: Judge | LocalVerifier | None
     verifier_model: Model | None
+    larger_model: Model | None
     dataset: Dataset
     limits: AllLimits
     sampling: Sampling
@@ -65,9 +66,9 @@ class CellConfig:
         model = {key: value for key, value in plain["model"].items() if key not in _NOT_IDENTITY}
         limits = {scope: plain["limits"][scope] for scope in ("cell", "problem")}
         rest = {key: plain[key] for key in ("thinking", "strategy", "verifier", "dataset", "sampling", "answer_tokens", "seed")}
-        judge = plain["verifier_model"]
-        if judge is not None:
-            rest["verifier_model"] = {key: value for key, value in judge.items() if key not in _NOT_IDENTITY}
+        for name in ("verifier_model", "larger_model"):
+            if plain[name] is not None:
+                rest[name] = {key: value for key, value in plain[name].items() if key not in _NOT_IDENTITY}
         return {"model": model, "limits": limits, **rest}
 
 
@@ -95,6 +96,7 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
         strategy=build(composed["strategy"], "strategy"),
         verifier=None if composed["verifier"] is None else build(composed["verifier"], "verifier"),
         verifier_model=None if composed["verifier_model"] is None else build(composed["verifier_model"], "verifier_model"),
+        larger_model=None if composed["larger_model"] is None else build(composed["larger_model"], "larger_model"),
         dataset=typed(Dataset, composed["dataset"], "dataset"),
         limits=typed(AllLimits, composed["limits"], "limits"),
         sampling=typed(Sampling, composed["sampling"], "sampling"),
@@ -182,7 +184,7 @@ def _adapter(target: Any) -> TypeAdapter[Any]:
 
 def _without_secrets(composed: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(composed)
-    for name in ("model", "verifier_model"):
+    for name in ("model", "verifier_model", "larger_model"):
         model = dict(plain[name] or {})
         if model.get("headers"):
             plain[name] = model | {"headers": dict.fromkeys(model["headers"], "***")}

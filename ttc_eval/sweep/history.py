@@ -50,7 +50,7 @@ class History:
             names = [column[0] for column in found.description or ()]
             stored = [dict(zip(names, values, strict=True)) for values in found.fetchall()]
         for row in stored:
-            for name in ("blocks", "token_logprobs"):
+            for name in ("blocks", "token_logprobs", "top_logprobs"):
                 row[name] = None if row[name] is None else orjson.loads(row[name])
         return stored
 
@@ -61,7 +61,9 @@ _UNFINISHED = """
 _SOLVED = "SELECT cell_id, problem_id FROM solutions WHERE list_contains(?, cell_id) AND {kept}"
 _ERRORS = "SELECT cell_id, count(*) FROM solutions WHERE list_contains(?, cell_id) AND stop_reason = 'error' AND {kept} GROUP BY cell_id"
 _CHARGED = """
-    SELECT cell_id, sum(charged_calls), sum(charged_input_tokens), sum(charged_output_tokens), coalesce(sum(charged_usd), 0), sum(latency_s)
+    SELECT cell_id, sum(charged_calls), coalesce(sum(charged_input_tokens), 0), coalesce(sum(charged_output_tokens), 0),
+           coalesce(sum(charged_usd), 0), coalesce(sum(latency_s), 0), coalesce(sum(charged_verifier_calls), 0),
+           coalesce(sum(charged_search_nodes), 0)
     FROM solutions WHERE list_contains(?, cell_id) AND {kept} GROUP BY cell_id"""
 _CLASSES = "SELECT problem_id, answer_class FROM grades WHERE list_contains(?, problem_id) ORDER BY problem_id, answer_class"
 _CELLS = "SELECT cell_id, sweep_id, ordinal, started_at FROM cells WHERE list_contains(?, cell_id)"
@@ -123,8 +125,11 @@ def read_history(plan: Plan) -> History:
 
 
 def _amounts(row: tuple[Any, ...]) -> Amounts:
-    calls, input_tokens, output_tokens, usd, *seconds = row
-    return Amounts(int(calls), int(input_tokens), int(output_tokens), Decimal(str(usd)), float(seconds[0]) if seconds else 0.0)
+    calls, input_tokens, output_tokens, usd, *rest = row
+    seconds, verifier_calls, search_nodes = rest or (0.0, 0, 0)
+    return Amounts(
+        int(calls), int(input_tokens), int(output_tokens), Decimal(str(usd)), float(seconds), int(verifier_calls), int(search_nodes)
+    )
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str, values: list[str]) -> list[tuple[Any, ...]]:

@@ -17,17 +17,18 @@ from decimal import Decimal
 from typing import Any
 
 from ttc_eval import prices
+from ttc_eval.asking import DrawConfig, draw_request, judge_request
 from ttc_eval.exchange import call_bound, response_of
 from ttc_eval.forcing import Part, next_segment
 from ttc_eval.ledger import Limits, add
-from ttc_eval.models.base import ModelInfo, WritesRequests
+from ttc_eval.models.base import Model, ModelInfo, WritesRequests
 from ttc_eval.records import Amounts, Message, Problem, Request, Response, Usage
-from ttc_eval.session import DrawConfig, draw_request, score_request
 from ttc_eval.strategies.base import ChangesThinking, Most
 from ttc_eval.sweep.history import History
 from ttc_eval.sweep.means import Means
-from ttc_eval.sweep.prepare import Cell, Plan, cap_of, first_request
+from ttc_eval.sweep.prepare import Cell, Plan, cap_of, first_judged, first_request
 from ttc_eval.thinking import AtLimit, Thinking
+from ttc_eval.verifiers import LocalVerifier
 
 # Text that a model has written is sent again (a thought that is continued, a candidate that is judged): its size is not known before. No
 # vocabulary in use averages as many bytes a token.
@@ -45,8 +46,8 @@ class CellForecast:
         body: what its first request posts, without the conversation; None for a model that runs here and posts nothing.
         cap: tokens for all output of a draw; segments: requests that make one draw, at most.
         problems: how many are left to solve.
-        draws: new draws at most; stored: draws that are there already and are used again; scores: verifier calls at most.
-            `draws` and `scores` are None when the strategy does not say, and so are the bounds.
+        draws: new draws at most; stored: draws that are there already and are used again; scores: verifier calls at most;
+            asks: requests at most that the strategy words itself. All are None when the strategy does not say, and so are the bounds.
         bound: the most that its new calls can use; retried: with every call repeated as often as is allowed.
         expected: what they will use by the means of stored draws; None when there are none to go by.
         priced: whether the model has a price; USD means nothing without one.
@@ -60,6 +61,7 @@ class CellForecast:
     draws: int | None
     stored: int
     scores: int | None
+    asks: int | None
     bound: Amounts | None
     retried: Amounts | None
     expected: Amounts | None
@@ -84,7 +86,7 @@ class Forecast:
 def forecast(plan: Plan, history: History, means: Means) -> Forecast:
     """What running `plan` will do, after what `history` holds; `means` are those of stored draws to expect the like of."""
     planned: dict[_Group, int] = defaultdict(int)
-    stored = _Stored(history.calls(pool for cell in plan.cells for pool in (cell.draw.pool, *cell.draw.pools.values())))
+    stored = _Stored(history.calls(pool for cell in plan.cells for pool in cell.draw.all_pools))
     cells = [_cell(cell, history, means, planned, stored) for cell in plan.cells]
     limits, billed = plan.cells[0].config.limits.sweep, history.billed
     return Forecast(
@@ -130,41 +132,58 @@ def _cell(cell: Cell, history: History, means: Means, planned: dict[_Group, int]
     config, info = cell.config, cell.model.info
     most: Most | None = getattr(config.strategy, "most", None)
     left = [problem for problem in cell.problems if problem.problem_id not in history.solved[cell.cell_id]]
-    priced = prices.has_price(info.price) and (cell.verifier_model is None or prices.has_price(cell.verifier_model.info.price))
+    priced = all(prices.has_price(model.info.price) for model in cell.models)
     body = None
     if isinstance(cell.model, WritesRequests):
         body = conversation_left_out(cell.model.body(first_request(cell.draw, info, cell.problems[0], cap_of(config))))
-    found = CellForecast(cell, body, cap_of(config), segments_of(config.thinking, info), len(left), None, 0, None, None, None, None, priced)
+    found = CellForecast(
+        cell, body, cap_of(config), segments_of(config.thinking, info), len(left), None, 0, None, None, None, None, None, priced
+    )
     if most is None:
         return found
-    steps = _steps(cell)
+    steps = _steps(cell, most)
     fresh, reused = [0] * len(steps), 0
+    judged = 0 if isinstance(config.verifier, LocalVerifier) else most.scores + 2 * most.comparisons
+    longest = max((step.cap for step in steps), default=0)
     total, again = Amounts(), Amounts()
     for problem in left:
         one = Amounts()
-        for place, (draw, cap) in enumerate(steps):
-            there, wanted = _new_draws(cell, draw, problem, cap, most.draws, planned, stored)
+        for place, step in enumerate(steps):
+            there, wanted = _new_draws(step, problem, planned, stored)
             fresh[place], reused = fresh[place] + wanted, reused + there
-            one = add(one, _times(draw_bound(info, draw, problem, cap, priced=priced), wanted))
-        if steps and most.scores:
-            one = add(one, _times(score_bound(cell, problem, max(cap for _, cap in steps), priced=priced), most.scores))
+            one = add(one, _times(draw_bound(step.model.info, step.draw, problem, step.cap, priced=priced), wanted))
+        if steps:
+            one = add(one, _times(score_bound(cell, problem, longest * (1 + (most.comparisons > 0)), priced=priced), judged))
+            one = add(one, _times(ask_bound(steps, problem, priced=priced), most.asks))
         total = add(total, _within_known(one, config.limits.problem, Amounts()))
         again = add(again, _within_known(_times(one, config.retry.max_attempts), config.limits.problem, Amounts()))
-    charged, scores = history.charged[cell.cell_id], most.scores * len(left) if steps else 0
+    charged, scores = history.charged[cell.cell_id], judged * len(left) if steps else 0
+    asks = most.asks * len(left) if steps else 0
     bound = _within_known(total, config.limits.cell, charged)
     return replace(
         found,
         draws=sum(fresh),
         stored=reused,
         scores=scores,
+        asks=asks,
         bound=bound,
         retried=_within_known(again, config.limits.cell, charged),
-        expected=_expected(cell, most, steps, fresh, scores, bound, means),
+        expected=None if asks else _expected(cell, most, steps, fresh, scores, bound, means),
     )
 
 
-def _steps(cell: Cell) -> list[tuple[DrawConfig, int]]:
-    """The configurations that the strategy draws under, each with the cap of its draws; none that a limit leaves no room for."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A configuration that the strategy draws under: from which model, with which cap, and how many at most."""
+
+    model: Model
+    draw: DrawConfig
+    cap: int
+    count: int
+
+
+def _steps(cell: Cell, most: Most) -> list[_Step]:
+    """The configurations that the strategy draws under; none that a limit leaves no room for."""
     config, room = cell.config, cell.config.limits.problem.output_tokens
     changing = isinstance(config.strategy, ChangesThinking)
     thinkings = config.strategy.thinkings(config.thinking) if isinstance(config.strategy, ChangesThinking) else [config.thinking]
@@ -173,17 +192,18 @@ def _steps(cell: Cell) -> list[tuple[DrawConfig, int]]:
         budget = thinking.budget or 0
         cap = budget + config.answer_tokens if changing else cap_of(config)
         if room is None or room > budget:
-            steps.append((cell.draw.under(thinking), cap if room is None else min(cap, room)))
+            cap = cap if room is None else min(cap, room)
+            steps.append(_Step(cell.model, cell.draw.under(thinking), cap, most.draws))
+            if cell.larger_model is not None and cell.draw.larger is not None and most.larger_draws:
+                steps.append(_Step(cell.larger_model, cell.draw.larger.under(thinking), cap, most.larger_draws))
     return steps
 
 
-def _new_draws(
-    cell: Cell, draw: DrawConfig, problem: Problem, cap: int, most: int, planned: dict[_Group, int], stored: _Stored
-) -> tuple[int, int]:
-    """How many of the first `most` draws are there already, or will be by an earlier cell, and how many are new."""
-    info, group = cell.model.info, (id(cell.model), draw.pool, cap, problem.messages)
+def _new_draws(step: _Step, problem: Problem, planned: dict[_Group, int], stored: _Stored) -> tuple[int, int]:
+    """How many draws of the step are there already, or will be by an earlier cell, and how many are new."""
+    info, most, group = step.model.info, step.count, (id(step.model), step.draw.pool, step.cap, problem.messages)
     wanted = range(min(planned[group], most), most)
-    there = sum(stored.holds(draw_request(draw, info, problem.messages, index, cap), info) for index in wanted)
+    there = sum(stored.holds(draw_request(step.draw, info, problem.messages, index, step.cap), info) for index in wanted)
     planned[group] = max(planned[group], most)
     fresh = len(wanted) - there
     return most - fresh, fresh
@@ -213,11 +233,21 @@ def draw_bound(info: ModelInfo, draw: DrawConfig, problem: Problem, cap: int, *,
 def score_bound(cell: Cell, problem: Problem, cap: int, *, priced: bool) -> Amounts:
     """The most that a verifier's call about a candidate of `cap` tokens can use."""
     verifier, info = cell.config.verifier, (cell.verifier_model or cell.model).info
-    if verifier is None:
+    if verifier is None or isinstance(verifier, LocalVerifier):
         return Amounts()
-    one = call_bound(info, score_request(verifier, info, problem.question(), "", None, seed=cell.config.seed), priced=False)
+    one = call_bound(info, judge_request(verifier, info, first_judged(verifier, problem), seed=cell.config.seed), priced=False)
     bound = _sized(info, one.input_tokens + _BYTES_PER_TOKEN * cap, one.output_tokens, 1, priced=priced)
     return replace(bound, verifier_calls=1)
+
+
+def ask_bound(steps: Sequence[_Step], problem: Problem, *, priced: bool) -> Amounts:
+    """The most that a request which the strategy words itself can use: the question, and twice as much text as a draw may write."""
+    dearest = Amounts()
+    for step in steps:
+        info, one = step.model.info, draw_bound(step.model.info, step.draw, problem, step.cap, priced=priced)
+        bound = _sized(info, one.input_tokens + 2 * _BYTES_PER_TOKEN * step.cap, one.output_tokens, one.calls, priced=priced)
+        dearest = Amounts(**{name: max(getattr(dearest, name), getattr(bound, name)) for name in _BOUND})
+    return dearest
 
 
 def _sized(info: ModelInfo, input_tokens: int, output_tokens: int, calls: int, *, priced: bool) -> Amounts:
@@ -226,13 +256,13 @@ def _sized(info: ModelInfo, input_tokens: int, output_tokens: int, calls: int, *
 
 
 def _expected(
-    cell: Cell, most: Most, steps: Sequence[tuple[DrawConfig, int]], fresh: Sequence[int], scores: int, bound: Amounts, means: Means
+    cell: Cell, most: Most, steps: Sequence[_Step], fresh: Sequence[int], scores: int, bound: Amounts, means: Means
 ) -> Amounts | None:
     """What the new draws and scores will use, by the means of their like; None where there is nothing like them."""
     info, judge, config = cell.model.info, (cell.verifier_model or cell.model).info, cell.config
     share = means.share_drawn(info, config.thinking, config.strategy.label, most.draws * len(steps))
     total = Amounts()
-    asked = [(info, means.draw(info, draw.thinking), count) for (draw, _), count in zip(steps, fresh, strict=True)]
+    asked = [(one.model.info, means.draw(one.model.info, one.draw.thinking), count) for one, count in zip(steps, fresh, strict=True)]
     for model, mean, count in [*asked, (judge, means.score(judge), scores)]:
         if not count:
             continue

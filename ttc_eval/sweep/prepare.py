@@ -8,18 +8,17 @@ from enum import StrEnum
 from typing import Any
 
 from ttc_eval import prices
+from ttc_eval.asking import DrawConfig, draw_request, judge_request
 from ttc_eval.datasets import Dataset, load
 from ttc_eval.errors import UserError
 from ttc_eval.forcing import next_segment
 from ttc_eval.models.base import ChecksItself, Model, ModelInfo, NeedsAnswers, WritesRequests
-from ttc_eval.records import Problem, Request, digest, json_keys
-from ttc_eval.session import DrawConfig, draw_request, score_request
+from ttc_eval.records import Message, Problem, Request, digest, json_keys
 from ttc_eval.store import StudyPaths
-from ttc_eval.strategies import BestOfN
-from ttc_eval.strategies.base import ChangesThinking
+from ttc_eval.strategies import ChangesThinking, ChecksSetting, Setting
 from ttc_eval.sweep.config import CellConfig, parse
 from ttc_eval.thinking import Thinking
-from ttc_eval.verifiers import Verifier
+from ttc_eval.verifiers import Judge, LocalVerifier, PairwiseVerifier, Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,14 @@ class Cell:
     config: CellConfig
     model: Model
     verifier_model: Model | None
+    larger_model: Model | None
     problems: tuple[Problem, ...]
     draw: DrawConfig
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Every model that it may ask: the one that answers, the judge, the larger one."""
+        return tuple(model for model in (self.model, self.verifier_model, self.larger_model) if model is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,11 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
 
     `to_run` also makes the folder of the journals; without it nothing is written.
     """
-    configs = [_without_idle_verifier(parse(config)) for config in composed]
+    configs = [_without_idle_parts(parse(config)) for config in composed]
     first = configs[0]
+    for name in ("search_nodes", "search_depth"):
+        if getattr(first.limits.sweep, name) is not None:
+            raise UserError(f"limits.sweep.{name}: a search is bounded where it is charged: limits.problem.{name}, limits.cell.{name}")
     for config in configs:
         if _of_the_sweep(config) != _of_the_sweep(first):
             raise UserError("study, results_dir, limits.sweep and retry belong to the whole sweep; they cannot be swept over")
@@ -73,11 +81,13 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     return Plan(paths, tuple(cells.values()), tuple(_without_headers(overrides)), sweep_hash)
 
 
-def _without_idle_verifier(config: CellConfig) -> CellConfig:
-    """A verifier that the strategy never asks is no part of the cell: it would only make two cells of one."""
-    if config.verifier is not None and getattr(config.strategy, "asks_verifier", True):
-        return config
-    return replace(config, verifier=None, verifier_model=None, plain={**config.plain, "verifier": None, "verifier_model": None})
+def _without_idle_parts(config: CellConfig) -> CellConfig:
+    """A verifier or a model that the strategy never asks is no part of the cell: it would only make two cells of one."""
+    idle = [] if getattr(config.strategy, "asks_larger_model", False) else ["larger_model"]
+    if config.verifier is None or not getattr(config.strategy, "asks_verifier", True):
+        idle += ["verifier", "verifier_model"]
+    nothing: dict[str, Any] = dict.fromkeys(idle)
+    return replace(config, **nothing, plain={**config.plain, **nothing})
 
 
 def _of_the_sweep(config: CellConfig) -> tuple[object, ...]:
@@ -98,7 +108,8 @@ def _models(configs: Sequence[CellConfig], problems: Mapping[str, tuple[Problem,
     models: dict[str, Model] = {}
     for config in configs:
         known = problems[_dataset_key(config.dataset)]
-        for name, configured in (("model", config.model), ("verifier_model", config.verifier_model)):
+        named = (("model", config.model), ("verifier_model", config.verifier_model), ("larger_model", config.larger_model))
+        for name, configured in named:
             if configured is not None:
                 key = _model_key(config, name)
                 model = models.get(key, configured)
@@ -108,15 +119,22 @@ def _models(configs: Sequence[CellConfig], problems: Mapping[str, tuple[Problem,
 
 def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Problem, ...]) -> Cell:
     model = models[_model_key(config, "model")]
-    judge = None if config.verifier_model is None or config.verifier is None else models[_model_key(config, "verifier_model")]
+    judge, larger = (
+        None if configured is None else models[_model_key(config, name)]
+        for name, configured in (("verifier_model", config.verifier_model), ("larger_model", config.larger_model))
+    )
+    if isinstance(config.verifier, LocalVerifier):
+        judge = None
     info = model.info
     info.thinking.check(config.thinking, info.name)
-    if isinstance(config.strategy, BestOfN) and config.verifier is None:
-        raise UserError("strategy=best_of_n: it needs a verifier; add for example verifier=outcome")
+    if getattr(config.strategy, "needs_verifier", False) and config.verifier is None:
+        raise UserError(f"strategy={config.strategy.name}: it needs a verifier; add for example verifier=outcome")
+    if larger is not None:
+        larger.info.thinking.check(config.thinking, larger.info.name)
     cap, budget = getattr(config.strategy, "max_output_tokens", None), config.thinking.budget or 0
     if cap is not None and not budget < cap < 2**31:
         raise UserError(f"strategy.max_output_tokens={cap}: it must leave room for an answer beside thinking.budget={budget}")
-    infos = [info] if judge is None else [info, judge.info]
+    infos = [one.info for one in (model, judge, larger) if one is not None]
     unpriced = [one.name for one in infos if not prices.has_price(one.price)]
     limited = [scope for scope in ("sweep", "cell", "problem") if getattr(config.limits, scope).usd is not None]
     if limited and unpriced:
@@ -125,30 +143,52 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
             "set model.price.own.input and model.price.own.output (USD per million tokens), or limit tokens"
         )
     shape = {key: config.identity[key] for key in ("thinking", "sampling", "answer_tokens", "seed")}
-    pool = digest([info.endpoint, info.model or info.name, shape])
-    contents = digest([[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference] for p in problems])
-    pools = {
-        other: digest([info.endpoint, info.model or info.name, {**shape, "thinking": _plain(other)}]) for other in _others(config, info)
-    }
-    draw = DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier, pools)
-    if isinstance(model, WritesRequests):
-        # What its API cannot express is refused now, not by the first call.
-        model.body(first_request(draw, info, problems[0], cap_of(config)))
-    if config.verifier is not None:
+    contents = digest(
+        [[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference, *([p.given] if p.given else [])] for p in problems]
+    )
+    draw = _draw_config(config, info, shape)
+    if larger is not None:
+        draw = replace(draw, larger=_draw_config(config, larger.info, shape))
+    for asked, asked_draw in ((model, draw), (larger, draw.larger)):
+        if isinstance(asked, WritesRequests) and asked_draw is not None:
+            # What its API cannot express is refused now, not by the first call.
+            asked.body(first_request(asked_draw, asked.info, problems[0], cap_of(config)))
+    if config.verifier is not None and not isinstance(config.verifier, LocalVerifier):
         _check_judge(config.verifier, judge or model, problems[0], config.seed)
+    if isinstance(config.strategy, ChecksSetting):
+        config.strategy.check(
+            Setting(
+                model=info,
+                larger=None if larger is None else larger.info,
+                verifier=config.verifier,
+                thinking=config.thinking,
+                sampling=config.sampling,
+                answer_tokens=config.answer_tokens,
+                question=problems[0].question(),
+            )
+        )
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
-    if judge is not None:
-        identity["verifier_endpoint"] = judge.info.endpoint
-    return Cell(digest(json_keys(identity))[:16], config, model, judge, problems, draw)
+    for name, one in (("verifier_endpoint", judge), ("larger_endpoint", larger)):
+        if one is not None:
+            identity[name] = one.info.endpoint
+    return Cell(digest(json_keys(identity))[:16], config, model, judge, larger, problems, draw)
 
 
-def _check_judge(verifier: Verifier, judge: Model, problem: Problem, seed: int) -> None:
+def _draw_config(config: CellConfig, info: ModelInfo, shape: Mapping[str, Any]) -> DrawConfig:
+    """What all draws of the cell from the model of `info` share."""
+    named = [info.endpoint, info.model or info.name]
+    pools = {other: digest([*named, {**shape, "thinking": _plain(other)}]) for other in _others(config, info)}
+    pool = digest([*named, shape])
+    return DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier, pools)
+
+
+def _check_judge(verifier: Judge, judge: Model, problem: Problem, seed: int) -> None:
     """Raise `UserError` when the model that scores could not be asked: its draws would be paid for before that shows."""
     info = judge.info
     try:
         info.thinking.check(Thinking(), info.name)
         if isinstance(judge, WritesRequests):
-            judge.body(score_request(verifier, info, problem.question(), "", None, seed=seed))
+            judge.body(judge_request(verifier, info, first_judged(verifier, problem), seed=seed))
     except UserError as error:
         raise UserError(f"verifier={verifier.name}: {info.name!r} cannot be asked for scores: {error}") from None
 
@@ -182,6 +222,14 @@ def first_request(draw: DrawConfig, info: ModelInfo, problem: Problem, cap: int)
     request = draw_request(draw, info, problem.messages, 0, cap)
     segment = None if info.forced is None or request.thinking.budget is None else next_segment(request, info.forced, [])
     return request if segment is None else segment.request
+
+
+def first_judged(verifier: Judge, problem: Problem) -> tuple[Message, ...]:
+    """What the verifier would ask about an empty candidate."""
+    if isinstance(verifier, PairwiseVerifier):
+        return verifier.pair_messages(problem.question(), "", "")
+    asked: Verifier = verifier  # type: ignore[assignment]
+    return asked.messages(problem.question(), "", None)
 
 
 def _model_key(config: CellConfig, name: str) -> str:

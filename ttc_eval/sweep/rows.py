@@ -59,7 +59,8 @@ def solved(
 ) -> dict[str, list[dict[str, Any]]]:
     """One solution with its candidates, what its calls were charged, and the grades: one line, loaded whole or not at all."""
     where = {"cell_id": cell_id, "problem_id": problem_id}
-    charged, uses = session.charged, session.use_rows()
+    spending = session.spending
+    charged, uses = spending.charged, spending.use_rows()
     kind = session.question.contract.kind.value
     return {
         "solutions": [
@@ -74,11 +75,12 @@ def solved(
                 "valid": solution.valid,
                 "charged_calls": charged.calls,
                 "charged_verifier_calls": charged.verifier_calls,
-                "charged_input_tokens": charged.input_tokens,
-                "charged_output_tokens": charged.output_tokens,
-                "charged_usd": charged.usd if session.priced else None,
-                "latency_s": charged.wall_seconds,
-                "work_s": session.work_seconds,
+                "charged_search_nodes": charged.search_nodes,
+                "charged_input_tokens": charged.input_tokens if spending.counted else None,
+                "charged_output_tokens": charged.output_tokens if spending.counted else None,
+                "charged_usd": charged.usd if spending.priced else None,
+                "latency_s": charged.wall_seconds if spending.timed else None,
+                "work_s": spending.clock.work if spending.timed else None,
                 "ended_at": time.time(),
             }
         ],
@@ -93,6 +95,9 @@ def solved(
                 "answer": candidate.answer,
                 "answer_class": candidate.answer_class,
                 "complete": candidate.complete,
+                "partial": candidate.partial,
+                "pruned": candidate.pruned,
+                "content": candidate.content,
                 "call_ids": candidate.call_ids,
             }
             for candidate in solution.candidates
@@ -108,8 +113,23 @@ def solved(
                 "steps": list(score.steps) or None,
                 "rationale": score.rationale,
                 "call_id": score.call_id,
+                "latency_s": score.latency_s,
             }
             for score in solution.scores
+        ],
+        "comparisons": [
+            {
+                **where,
+                "first": one.first,
+                "second": one.second,
+                "verifier": one.verifier,
+                "forward": one.forward,
+                "backward": one.backward,
+                "winner": one.winner,
+                "valid": one.valid,
+                "call_ids": one.call_ids,
+            }
+            for one in solution.comparisons
         ],
         "grades": [
             {"problem_id": problem_id, "answer_class": answer_class, "correct": correct, "grader": kind, "how": "reference"}
@@ -140,7 +160,7 @@ def _sweep(state: SweepState, history: History, status: str) -> dict[str, Any]:
 def _cell(cell_state: CellState, place: int, state: SweepState, history: History) -> dict[str, Any]:
     cell = cell_state.cell
     config, info = cell.config, cell.model.info
-    infos = [info] if cell.verifier_model is None else [info, cell.verifier_model.info]
+    infos = [model.info for model in cell.models]
     sweep_id, ordinal, started_at = history.cells.get(cell.cell_id, (state.sweep_id, place, cell_state.started_at))
     strategy = dict(config.plain["strategy"])
     return {
@@ -152,7 +172,8 @@ def _cell(cell_state: CellState, place: int, state: SweepState, history: History
         "config": json_keys(config.plain),
         "model": info.name,
         "endpoint": info.endpoint,
-        "simulated": any(one.simulated for one in infos),
+        "larger_model": None if cell.larger_model is None else cell.larger_model.info.name,
+        "simulated": any(one.simulated for one in infos) or getattr(config.verifier, "simulated", False),
         "priced": all(prices.has_price(one.price) for one in infos),
         "thinking_mode": config.thinking.mode.value,
         "thinking_budget": config.thinking.budget,
@@ -181,6 +202,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "messages": [[message.role, message.content] for message in problem.messages],
         "reference": problem.reference,
         "contract": asdict(problem.contract),
+        "given": problem.given or None,
     }
 
 

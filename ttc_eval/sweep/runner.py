@@ -16,12 +16,13 @@ from typing import Any
 import duckdb
 
 from ttc_eval import prices
-from ttc_eval.answers import AnswerClasses, same_answer
+from ttc_eval.answers import AnswerClasses
 from ttc_eval.errors import UserError
 from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
+from ttc_eval.grading import grade
 from ttc_eval.ledger import Account, Ledger, OverReservation, Scope
 from ttc_eval.models.base import Model, ModelInfo
-from ttc_eval.records import ContractKind, Problem, Solution, StopReason
+from ttc_eval.records import Problem, StopReason
 from ttc_eval.session import DrawFailed, Session
 from ttc_eval.store import Journal, JournalFailed
 from ttc_eval.store.loader import DatabaseBusy, load
@@ -123,7 +124,7 @@ def _state(plan: Plan, history: History) -> SweepState:
 
 def _unlisted(plan: Plan) -> list[str]:
     """References to the price book that it does not know."""
-    refs = {model.info.price for cell in plan.cells for model in (cell.model, cell.verifier_model) if model is not None}
+    refs = {model.info.price for cell in plan.cells for model in cell.models}
     return sorted(
         f"model.price.model={ref.model}" for ref in refs if ref.own is None and ref.model is not None and not prices.has_price(ref)
     )
@@ -173,8 +174,7 @@ async def _run_cells(
                 tally=state.tally,
                 deadline=deadline,
             )
-            draws = [cell_state.cell.draw for cell_state in users]
-            exchange.remember(history.calls(pool for draw in draws for pool in (draw.pool, *draw.pools.values())))
+            exchange.remember(history.calls(pool for cell_state in users for pool in cell_state.cell.draw.all_pools))
             exchanges[id(model)] = exchange
         classes: dict[str, AnswerClasses] = {}
         work = _ordered(state, history, exchanges)
@@ -190,12 +190,11 @@ async def _run_cells(
 
 
 def _uses(cell_state: CellState, model: Model) -> bool:
-    return model is cell_state.cell.model or model is cell_state.cell.verifier_model
+    return any(model is one for one in cell_state.cell.models)
 
 
 def _distinct_models(state: SweepState) -> Iterable[tuple[Any, ModelInfo]]:
-    used = [(cell_state.cell.model, cell_state.cell.verifier_model) for cell_state in state.cells.values() if cell_state.left]
-    models = {id(model): model for pair in used for model in pair if model is not None}
+    models = {id(model): model for cell_state in state.cells.values() if cell_state.left for model in cell_state.cell.models}
     return [(model, model.info) for model in models.values()]
 
 
@@ -254,6 +253,7 @@ async def _solve(cell_state: CellState, item: _Work, journal: Journal, ledger: L
         config=cell.draw,
         exchange=item.exchange,
         verifier=None if cell.verifier_model is None else item.exchanges[id(cell.verifier_model)],
+        larger=None if cell.larger_model is None else item.exchanges[id(cell.larger_model)],
         ledger=ledger,
         problem=Account(Scope.PROBLEM, cell.config.limits.problem),
         cell=cell_state.account,
@@ -264,7 +264,7 @@ async def _solve(cell_state: CellState, item: _Work, journal: Journal, ledger: L
         solution = await cell.config.strategy.solve(session)
     except (DrawFailed, OverReservation) as error:
         failure, solution = error, session.failed(str(error))
-    grades = await _grade(problem, solution)
+    grades = await grade(problem, solution)
     journal.note(rows.solved(cell.cell_id, problem.problem_id, solution, session, grades))
     cell_state.left -= 1
     cell_state.done += 1
@@ -272,14 +272,6 @@ async def _solve(cell_state: CellState, item: _Work, journal: Journal, ledger: L
     cell_state.first_error = cell_state.first_error or (None if failure is None else str(failure)[:200])
     if isinstance(failure, OverReservation) or (isinstance(failure, DrawFailed) and failure.kind in FATAL_KINDS):
         raise failure
-
-
-async def _grade(problem: Problem, solution: Solution) -> dict[str, bool]:
-    """Whether each answer class among the candidates is right; the one place where a reference is read."""
-    seen = sorted({candidate.answer_class for candidate in solution.candidates if candidate.answer_class is not None})
-    if problem.contract.kind is not ContractKind.MATH:
-        return {answer: same_answer(answer, problem.reference, problem.contract) for answer in seen}
-    return {answer: await asyncio.to_thread(same_answer, answer, problem.reference, problem.contract) for answer in seen}
 
 
 def _said(error: Exception) -> str:

@@ -47,9 +47,9 @@ class Outcome:
         if self.answer_tokens < 1:
             raise UserError(f"verifier.answer_tokens={self.answer_tokens}: give 1 or more")
 
-    def messages(self, question: Question, text: str, thinking: str | None = None) -> tuple[Message, ...]:
+    def messages(self, question: Question, text: str | None, thinking: str | None = None) -> tuple[Message, ...]:
         """One user turn with the question and the candidate, whose own markers are made harmless and stay readable."""
-        return judged(_PROMPT, question, text)
+        return judged(_PROMPT, question, text or "")
 
     def read(self, reply: str) -> Reading:
         """See `read_verdict`."""

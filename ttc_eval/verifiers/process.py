@@ -45,6 +45,7 @@ class Process:
 
     kind: ClassVar[ScoreKind] = ScoreKind.PROCESS
     evidence: ClassVar[str] = "the steps of the reasoning, and what the scorer was trained on"
+    scores_partial: ClassVar[bool] = True
     label: str = "process"
     aggregation: Aggregation = Aggregation.PROD
     open: str = "<think>"
@@ -61,9 +62,10 @@ class Process:
         """Label and aggregation: `process:prod`. Two rules over the same steps are two verifiers."""
         return f"{self.label}:{self.aggregation.value}"
 
-    def messages(self, question: Question, text: str, thinking: str | None = None) -> tuple[Message, ...]:
-        """The question's turns, then the assistant's turn that is scored."""
-        return (*question.messages, Message("assistant", f"{self.open}{thinking or ''}{self.close}{text}"))
+    def messages(self, question: Question, text: str | None, thinking: str | None = None) -> tuple[Message, ...]:
+        """The question's turns, then the assistant's turn that is scored, left open where it is still thinking."""
+        ending = "" if text is None else f"{self.close}{text}"
+        return (*question.messages, Message("assistant", f"{self.open}{thinking or ''}{ending}"))
 
     def read(self, reply: str) -> Reading:
         """The steps' scores and what they make. A reply without steps, or with one that is no number in [0, 1], is invalid."""

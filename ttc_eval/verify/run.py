@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from ttc_eval import prices
+from ttc_eval.asking import score_request
 from ttc_eval.errors import UserError
 from ttc_eval.exchange import Exchange, SweepLimitReached, Tally
 from ttc_eval.forcing import Segment
@@ -22,7 +23,6 @@ from ttc_eval.ledger import Account, Ledger, Scope
 from ttc_eval.models.base import ModelInfo
 from ttc_eval.protocol.verifier_score import read_reply
 from ttc_eval.records import Amounts
-from ttc_eval.session import score_request
 from ttc_eval.store import Journal, JournalFailed, load, reading
 from ttc_eval.store.loader import DatabaseBusy
 from ttc_eval.store.lock import only_here
