@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -17,17 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttc_eval.metrics import best_of_n_at_k, majority_at_k, pass_at_k, pass_hat_k
+from tests.metrics.published import case, crucible, pooled
+from ttc_eval.metrics import best_of_n_at_k, cost_at_k, longest_at_k, majority_at_k, pass_at_k, pass_hat_k, random_pick_at_k
 
 EXACT = {"rel": 1e-12, "abs": 1e-14}
-
-
-def case(shared: Path, case_id: str) -> dict[str, Any]:
-    for line in (shared / "cases" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
-        found: dict[str, Any] = json.loads(line)
-        if found["id"] == case_id:
-            return found
-    raise LookupError(case_id)
 
 
 def over_subsets(n: int, k: int, value: Any) -> float:
@@ -54,6 +46,26 @@ def best(scores: Sequence[float], correct: Sequence[bool], subset: Sequence[int]
     return Fraction(sum(correct[i] for i in top), len(top))
 
 
+def by_whole_numbers(sizes: Sequence[int], silent: int, k: int, unresolved: bool) -> float:
+    """The formula of docs/design.md 5 for class 0, in whole numbers and fractions."""
+    total = Fraction(0)
+    for w in range(1, min(sizes[0], k) + 1):
+        ways = {(0, 0): 1}
+        for size in sizes[1:]:
+            after: Counter[tuple[int, int]] = Counter()
+            for (j, t), count in ways.items():
+                for x in range(min(size, w, k - w - j) + 1):
+                    after[j + x, t + (x == w)] += count * math.comb(size, x)
+            ways = after
+        others = sum(
+            Fraction(count * math.comb(silent, k - w - j), t + 1)
+            for (j, t), count in ways.items()
+            if k - w - j <= silent and not (unresolved and t)
+        )
+        total += math.comb(sizes[0], w) * others
+    return float(total / math.comb(sum(sizes) + silent, k))
+
+
 @st.composite
 def draws(draw: st.DrawFn) -> tuple[int, list[int], list[bool], int]:
     n = draw(st.integers(1, 8))
@@ -77,6 +89,25 @@ class TestPassAtK:
         total = math.comb(n, k)
         assert pass_at_k(n, c, k) == pytest.approx((total - math.comb(n - c, k)) / total, rel=1e-12)
         assert pass_hat_k(n, c, k) == pytest.approx(math.comb(c, k) / total, rel=1e-11, abs=1e-300)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.data())
+    def test_ten_thousand_draws_equal_exact_binomials(self, data: st.DataObject) -> None:
+        n = 10_000
+        c = data.draw(st.lists(st.integers(0, n), min_size=1, max_size=4))
+        k = data.draw(st.integers(1, n))
+        total = math.comb(n, k)
+        want = [float(Fraction(total - math.comb(n - one, k), total)) for one in c]
+        assert pass_at_k(n, c, k).tolist() == pytest.approx(want, rel=1e-12)
+        assert pass_hat_k(n, c, k).tolist() == pytest.approx(
+            [float(Fraction(math.comb(one, k), total)) for one in c], rel=1e-11, abs=1e-290
+        )
+
+    def test_a_table_of_problems_by_k_equals_its_cells(self) -> None:
+        c, ks = np.array([0, 1, 40, 63, 64, 40]), np.arange(1, 65)
+        for estimator in (pass_at_k, pass_hat_k):
+            table = estimator(64, c[:, None], ks)
+            assert table.tolist() == [[pytest.approx(estimator(64, int(one), int(k)), rel=1e-14) for k in ks] for one in c]
 
     def test_arguments_broadcast(self) -> None:
         table = pass_at_k(8, np.array([[0], [1], [3], [8]]), np.array([1, 2, 4, 8]))
@@ -143,6 +174,52 @@ class TestMajorityAtK:
         want = over_subsets(n, k, lambda subset: vote(classes, credit, ties, subset))
         assert majority_at_k([classes], [correct], k, ties)[0] == pytest.approx(want, **EXACT)
 
+    @settings(max_examples=60, deadline=None)
+    @given(st.data(), st.sampled_from(["random", "unresolved"]))
+    def test_every_k_of_several_problems_equals_enumeration(self, data: st.DataObject, ties: Any) -> None:
+        n = data.draw(st.integers(1, 7))
+        row = st.lists(st.integers(-1, 4), min_size=n, max_size=n)
+        classes = data.draw(st.lists(row, min_size=1, max_size=5))
+        correct = [[name == 0 for name in row] for row in classes]
+        table = majority_at_k(classes, correct, range(1, n + 1), ties)
+        assert table.shape == (len(classes), n)
+        for values, row in zip(table.tolist(), classes, strict=True):
+            credit = {name: Fraction(name == 0) for name in row}
+            want = [over_subsets(n, k, lambda s, row=row, credit=credit: vote(row, credit, ties, s)) for k in range(1, n + 1)]
+            assert values == pytest.approx(want, **EXACT)
+
+    @settings(max_examples=12, deadline=None)
+    @given(st.lists(st.integers(1, 90), min_size=2, max_size=7), st.integers(0, 20), st.integers(1, 256), st.booleans())
+    def test_up_to_256_draws_equal_whole_numbers(self, sizes: list[int], silent: int, k: int, unresolved: bool) -> None:
+        while sum(sizes) + silent > 256:
+            sizes = sizes[:-1]
+        n = sum(sizes) + silent
+        k = min(k, n)
+        classes = np.array([[name for name, size in enumerate(sizes) for _ in range(size)] + [-1] * silent])
+        want = by_whole_numbers(sizes, silent, k, unresolved)
+        got = majority_at_k(classes, classes == 0, k, "unresolved" if unresolved else "random")[0]
+        assert got == pytest.approx(want, rel=1e-11, abs=1e-300)
+
+    def test_more_draws_than_one_table_serves_equal_whole_numbers(self) -> None:
+        sizes, silent = [260, 240, 238, 200], 62
+        classes = np.array([[name for name, size in enumerate(sizes) for _ in range(size)] + [-1] * silent])
+        ks = [1, 9, 40]
+        want = [by_whole_numbers(sizes, silent, k, unresolved=False) for k in ks]
+        assert majority_at_k(classes, classes == 0, ks)[0].tolist() == pytest.approx(want, rel=1e-11)
+
+    def test_a_list_of_ks_equals_its_members(self) -> None:
+        rng = np.random.default_rng(3)
+        classes = np.minimum(rng.geometric(0.4, (200, 24)) - 1, 6) - (rng.random((200, 24)) < 0.1)
+        correct = classes == rng.integers(0, 3, (200, 1))
+        ks = [24, 1, 7, 7, 2]
+        for ties in ("random", "unresolved"):
+            alone = np.stack([majority_at_k(classes, correct, k, ties) for k in ks], axis=1)
+            assert majority_at_k(classes, correct, ks, ties).ravel().tolist() == pytest.approx(alone.ravel().tolist(), **EXACT)
+
+    def test_many_ways_to_tie_still_sum_to_certainty(self) -> None:
+        classes = np.stack([np.arange(64), np.arange(64) // 2, np.arange(64) // 3, np.arange(64) % 5])
+        assert majority_at_k(classes, np.ones_like(classes, dtype=bool), range(1, 65)) == pytest.approx(1.0, rel=1e-12)
+
     def test_problems_do_not_influence_each_other(self) -> None:
         rng = np.random.default_rng(5)
         classes = rng.integers(-1, 6, (300, 12))
@@ -187,6 +264,9 @@ class TestMajorityAtK:
             ([[0, 1]], [[True, float("nan")]], 1, "random"),
             ([[0, 1]], [["yes", "no"]], 1, "random"),
             ([[0, 1]], [[True, False]], 1, "first_seen"),
+            ([[0, 1]], [[True, False]], [1, 3], "random"),
+            ([[0, 1]], [[True, False]], [], "random"),
+            ([[0, 1]], [[True, False]], 1.5, "random"),
         ],
     )
     def test_bad_input_is_refused(self, classes: Any, correct: Any, k: int, ties: Any) -> None:
@@ -206,6 +286,27 @@ class TestBestOfNAtK:
         want = over_subsets(n, k, lambda subset: best(scores, correct, subset))
         assert best_of_n_at_k([scores], [correct], k)[0] == pytest.approx(want, **EXACT)
 
+    def test_where_nothing_is_scored_the_policy_guesses_or_is_silent(self) -> None:
+        scores, correct = [[math.nan, math.nan, 0.1]], [[True, True, False]]
+        assert best_of_n_at_k(scores, correct, [1, 2, 3])[0].tolist() == pytest.approx([2 / 3, 1 / 3, 0.0])
+        assert best_of_n_at_k(scores, correct, [1, 2, 3], "unresolved")[0].tolist() == [0.0, 0.0, 0.0]
+        with pytest.raises(ValueError, match="unscored"):
+            best_of_n_at_k(scores, correct, 1, "last")  # type: ignore[arg-type]
+
+    def test_ten_thousand_draws_equal_exact_binomials(self) -> None:
+        n, ks = 10_000, [1, 10, 1_000, 9_999]
+        correct = np.random.default_rng(4).random((1, n)) < 0.01
+        order = np.flatnonzero(correct[0]).tolist()  # scores fall with the place
+        want = [float(Fraction(sum(math.comb(n - 1 - i, k - 1) for i in order), math.comb(n, k))) for k in ks[:3]]
+        got = best_of_n_at_k(-np.arange(n, dtype=float)[None], correct, ks)[0].tolist()
+        assert got[:3] == pytest.approx(want, rel=1e-11)
+        assert got[3] == pytest.approx(correct[0, 0] * (n - 1) / n + correct[0, 1] / n)
+
+    def test_a_list_of_ks_equals_its_members(self) -> None:
+        rng = np.random.default_rng(3)
+        scores, correct = rng.integers(0, 5, (50, 12)).astype(float), rng.random((50, 12)) < 0.4
+        assert best_of_n_at_k(scores, correct, [12, 3])[:, 1].tolist() == pytest.approx(best_of_n_at_k(scores, correct, 3).tolist())
+
     def test_a_perfect_score_reaches_pass_at_k(self) -> None:
         correct = np.random.default_rng(1).random((20, 256)) < 0.05
         for k in (1, 7, 128, 256):
@@ -223,39 +324,45 @@ class TestBestOfNAtK:
             best_of_n_at_k(scores, correct, k)
 
 
+class TestPicksAndCosts:
+    @settings(max_examples=100, deadline=None)
+    @given(st.data())
+    def test_a_random_pick_equals_enumeration(self, data: st.DataObject) -> None:
+        n = data.draw(st.integers(1, 8))
+        flags = st.lists(st.booleans(), min_size=n, max_size=n)
+        correct, answered, k = data.draw(flags), data.draw(flags), data.draw(st.integers(1, n))
+
+        def picked(subset: Sequence[int]) -> Fraction:
+            able = [i for i in subset if answered[i]]
+            return Fraction(sum(correct[i] for i in able), len(able)) if able else Fraction(0)
+
+        assert random_pick_at_k([correct], k, [answered])[0] == pytest.approx(over_subsets(n, k, picked), **EXACT)
+        assert random_pick_at_k([correct], [1, n])[0].tolist() == pytest.approx([sum(correct) / n] * 2)
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.data())
+    def test_cost_and_latency_equal_enumeration(self, data: st.DataObject) -> None:
+        n = data.draw(st.integers(1, 8))
+        values = data.draw(st.lists(st.integers(0, 50), min_size=n, max_size=n))
+        k = data.draw(st.integers(1, n))
+        assert cost_at_k([values], k)[0] == pytest.approx(over_subsets(n, k, lambda s: sum(values[i] for i in s)), **EXACT)
+        assert longest_at_k([values], [k])[0, 0] == pytest.approx(over_subsets(n, k, lambda s: max(values[i] for i in s)), **EXACT)
+
+    def test_an_unknown_cost_is_unknown_and_not_0(self) -> None:
+        for estimator in (cost_at_k, longest_at_k):
+            known, unknown = estimator([[1.0, 1.0], [1.0, math.nan]], 2).tolist()
+            assert known > 0
+            assert math.isnan(unknown)
+
+    @pytest.mark.parametrize("estimator", [cost_at_k, longest_at_k])
+    def test_bad_input_is_refused(self, estimator: Any) -> None:
+        with pytest.raises(ValueError):
+            estimator([1.0, 2.0], 1)
+        with pytest.raises(ValueError):
+            estimator([[1.0, 2.0]], 3)
+
+
 # --- Published data -------------------------------------------------------------------------------------------------
-
-
-def crucible(shared: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Classes, labels and scores, shape (seeds, problems, draws), of the crucible-ttc samples."""
-    files = [shared / f"data/crucible/math500-bestofn-seed{seed}.json" for seed in range(3)]
-    seeds = [json.loads(file.read_text(encoding="utf-8"))["records"] for file in files]
-    answers = [[[final_answer(trace["text"]) for trace in record["traces"]] for record in records] for records in seeds]
-    correct = np.array([[[trace["correct"] for trace in record["traces"]] for record in records] for records in seeds])
-    scores = np.array([[[trace["prm_score"] for trace in record["traces"]] for record in records] for records in seeds])
-    names = {text: number for number, text in enumerate(sorted({a for seed in answers for row in seed for a in row if a is not None}))}
-    return np.array([[[-1 if a is None else names[a] for a in row] for row in seed] for seed in answers]), correct, scores
-
-
-def final_answer(text: str) -> str | None:
-    """The string that crucible-ttc 0.1.1 votes on: the last box, else "answer is ...", else the last number."""
-    number = r"-?\d+(?:\.\d+)?(?:\s*/\s*-?\d+(?:\.\d+)?)?"
-    phrase = r"(?:final\s+answer|answer)\s*(?:(?:is|:|=)\s*|\$?\\?boxed\s*\{?\s*)\$?([^\n.$}]+)"
-
-    def clean(value: str) -> str:
-        return value.strip().strip("$").strip().rstrip(".").strip()
-
-    if (boxed := re.findall(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", text)) and clean(boxed[-1]):
-        return clean(boxed[-1])
-    if (phrases := re.findall(phrase, text, re.IGNORECASE)) and (value := clean(phrases[-1])):
-        found = re.search(number, value)
-        return found.group().replace(" ", "") if found else value
-    numbers = re.findall(number, text)
-    return numbers[-1].replace(" ", "") if numbers else None
-
-
-def pooled(values: np.ndarray) -> np.ndarray:
-    return np.concatenate(list(values), axis=1)
 
 
 def printed(per_problem: Iterable[np.ndarray]) -> str:

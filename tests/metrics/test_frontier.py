@@ -107,10 +107,10 @@ def test_equal_cost_reads_both_at_one_cost_and_pairs_the_problems() -> None:
     cost_b, success_b = np.full((n, 1), 2.0), other[:, None]
     found = equal_cost(cost_a, success_a, cost_b, success_b, 2.0, resamples=500, seed=3)
     assert found is not None
-    assert found.mean == pytest.approx((0.5 * cheap + 0.5 * dear - other).mean())
+    assert found.value == pytest.approx((0.5 * cheap + 0.5 * dear - other).mean())
     assert found.low is not None
     assert found.high is not None
-    assert found.low < found.mean < found.high
+    assert found.low < found.value < found.high
     unpaired = 1.96 * math.sqrt(np.var(0.5 * cheap + 0.5 * dear) / n + np.var(other) / n)
     assert found.high - found.low < 2 * unpaired
     # Half of the money buys neither B nor anything like it.

@@ -80,7 +80,7 @@ def test_a_fit_on_few_draws_is_held_against_the_others(model: str) -> None:
     assert [one.k for one in checks] == [32, 64]
     for one in checks:
         assert one.measured.low is not None
-        assert one.error == pytest.approx(one.modelled - one.measured.mean)
+        assert one.error == pytest.approx(one.modelled - one.measured.value)
         # The truth is a beta-binomial: its own model meets it, a power law from 16 draws comes near.
         assert abs(one.error) < (0.02 if model == "beta_binomial" else 0.06)
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from tests.sweep.conftest import Sweep
-from ttc_eval.lab.card import auroc, sample, score, within
+from ttc_eval.lab.card import sample, score
 from ttc_eval.lab.corpus import draw_chains
 from ttc_eval.lab.task import Chain, Split
 from ttc_eval.lab.turn import Rules
 from ttc_eval.lab.weights import load_weights
+from ttc_eval.metrics import auroc, auroc_within
 from ttc_eval.report.files import by_difficulty, write_report
 
 LAB = [
@@ -76,10 +77,11 @@ def test_the_shipped_model_and_verifier_are_as_good_as_their_card_says() -> None
     draws = sample(weights, chains, Rules(104, budget=96))
     scored = score(weights, chains, draws)
     assert 0.55 < draws.right.mean() < 0.9
-    assert auroc(scored.steps, scored.step_right) > 0.85
-    mean, count = within(scored.whole["prod"], draws.right)
-    assert count > 10
-    assert 0.7 < mean < 0.98
+    assert (auroc(scored.steps, scored.step_right) or 0) > 0.85
+    within = auroc_within(scored.whole["prod"], draws.right)
+    assert within is not None
+    assert within.n > 10
+    assert 0.7 < within.value < 0.98
 
 
 @pytest.mark.parametrize("prompt", ["what is 7?", ""])

@@ -21,7 +21,7 @@ from ttc_eval.lab.task import MAX_STEPS, STEP_TOKENS, Chain, Split, check_steps
 from ttc_eval.lab.tokens import END_ID, IDS, encode
 from ttc_eval.lab.turn import Rules
 from ttc_eval.lab.weights import Weights, load_weights
-from ttc_eval.metrics import best_of_n_at_k, majority_at_k, pass_at_k
+from ttc_eval.metrics import auroc, auroc_within, best_of_n_at_k, majority_at_k, pass_at_k
 from ttc_eval.thinking import AtLimit
 
 DRAWS = 16
@@ -85,24 +85,6 @@ def score(weights: Weights, chains: Sequence[Chain], draws: Draws) -> Scored:
     return Scored(np.array(steps), np.array(right), whole)
 
 
-def auroc(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Probability that a right one scores above a wrong one, ties half; NaN when all are alike (Mann and Whitney)."""
-    from scipy.stats import rankdata
-
-    positives = int(right.sum())
-    negatives = len(right) - positives
-    if not positives or not negatives:
-        return float("nan")
-    return float((rankdata(scores)[right].sum() - positives * (positives + 1) / 2) / (positives * negatives))
-
-
-def within(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[float, int]:
-    """The mean over chains of the AUROC among a chain's draws, and the number of chains that have both kinds."""
-    found = [auroc(one, verdicts) for one, verdicts in zip(scores, right, strict=True)]
-    defined = [value for value in found if value == value]
-    return (float(np.mean(defined)) if defined else float("nan")), len(defined)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the card's tables; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ttc_eval.lab.card", description="Measure the lab model and its verifier.")
@@ -139,14 +121,20 @@ def _card(weights: Weights, chains: Sequence[Chain]) -> list[str]:
     changed = [f"{(full.right & ~again.right).mean():.3f} right to wrong", f"{(~full.right & again.right).mean():.3f} wrong to right"]
     lines.append(f"| {2 * FULL + 8}, one `Wait` | " + " | ".join(f"{rate:.3f}" for rate in again.rates) + " |")
     lines += ["", f"`Wait` changes of all draws: {', '.join(changed)}.", ""]
-    lines += [f"Verifier at budget {FULL}: AUROC of steps {auroc(scored.steps, scored.step_right):.3f} ({len(scored.steps)} steps, "]
+    lines += [f"Verifier at budget {FULL}: AUROC of steps {_shown(auroc(scored.steps, scored.step_right))} ({len(scored.steps)} steps, "]
     lines[-1] += f"{scored.step_right.mean():.3f} of them right)"
     lines += ["", f"| rule | AUROC within a chain | chains with both | AUROC pooled | best-of-{DRAWS} |", "|---|---|---|---|---|"]
     for rule, values in scored.whole.items():
-        mean, count = within(values, full.right)
+        inside = auroc_within(values, full.right)
+        shown, chains_with_both = (_shown(None), 0) if inside is None else (_shown(inside.value), inside.n)
         best = best_of_n_at_k(values, full.right, DRAWS).mean()
-        lines.append(f"| {rule} | {mean:.3f} | {count} | {auroc(values.ravel(), full.right.ravel()):.3f} | {best:.3f} |")
+        lines.append(f"| {rule} | {shown} | {chains_with_both} | {_shown(auroc(values, full.right))} | {best:.3f} |")
     return lines
+
+
+def _shown(value: float | None) -> str:
+    """Three digits; a dash where the number is undefined, because all draws are right or all wrong."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 if __name__ == "__main__":

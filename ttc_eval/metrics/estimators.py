@@ -1,22 +1,22 @@
-"""What k of n stored draws would have given, exactly.
+"""What k of n stored draws would have given, and cost, exactly.
 
 Every estimator here is the expectation over all subsets of k draws out of the n draws of one problem (docs/design.md 5). None
 samples subsets, and none takes only the first k draws, which would be one subset out of C(n, k). Results are per
-problem: average them over problems, never pool the draws of different problems first.
+problem: average them over problems, never pool the draws of different problems first. The vote has a file of its own, majority.py; what
+has no exact form (weighted votes, stopping rules) is in resampling.py and stopping.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from ttc_eval.metrics.arrays import Bools, Floats, Ints, labels, same_shape, spread_k, taken, whole
 
-# Elements of working memory per block of problems in majority_at_k: 2 MB of float64, about the size of a CPU's cache.
+# Numbers per block of work: 2 MB of float64, about the size of a CPU's cache.
 _BLOCK = 2**18
 
 
@@ -34,14 +34,15 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats | float:
         c: correct draws among them.
         k: draws taken without replacement.
 
-    The arguments are whole numbers and broadcast against each other; the result has the broadcast shape.
+    The arguments are whole numbers and broadcast against each other; the result has the broadcast shape. For a table of problems × ks,
+    give c as a column: `pass_at_k(n, c[:, None], ks)`.
 
     Raises:
         ValueError: where k < 1, k > n (never extrapolated), c < 0 or c > n, or a value is not a whole number.
 
     Source: Chen et al. 2021, arXiv 2107.03374. The relative error stays below 1e-12 at n = 10,000.
     """
-    return _per_triple(_pass_at_k, n, c, k)
+    return _per_triple(_some, n, c, k)
 
 
 @overload
@@ -53,248 +54,184 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats | float:
 
     Arguments, shapes and errors are those of `pass_at_k`. Source: τ-bench, arXiv 2406.12045.
     """
-    return _per_triple(_pass_hat_k, n, c, k)
+    return _per_triple(_every, n, c, k)
 
 
-def majority_at_k(classes: ArrayLike, correct: ArrayLike, k: int, ties: Literal["random", "unresolved"] = "random") -> Floats:
-    """Probability that a plurality vote over k draws selects a correct answer.
-
-    Args:
-        classes: whole numbers, shape (problems, n). Draws of one problem vote together when their number is the same;
-            −1 marks a draw with no answer, which is one of the n draws but votes for nothing.
-        correct: bool, same shape. The label of a draw with no answer has no effect. Labels that differ inside a class
-            (the log of a grader that read the text and not the class) count with their mean: the answer of a class
-            is then that of a random voter.
-        k: draws taken without replacement, 1 ≤ k ≤ n.
-        ties: `random` breaks a tie for the lead at random; with `unresolved` a tie selects nothing.
-
-    Returns:
-        Probabilities, shape (problems,). A vote without any answer selects nothing and counts as 0.
-
-    Raises:
-        ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, a class below −1, labels that are
-            not bool, or another word for `ties`.
-
-    Source: the formula of docs/design.md 5, summed over every correct class, evaluated as follows.
-
-    Let each draw be taken independently with probability p = k/n. Given that k draws were taken in all, every subset of
-    size k is equally likely, so counts of hypergeometric draws are binomial counts given their sum. That turns the
-    products of C(n_i, x) into products of probabilities, which never overflow and are never subtracted. For a winning
-    count w only classes with at least w draws can tie or pass it; all the others merge into one pool. A tie with t others
-    has the weight u(t), written as Σ_g ω_g s_g^t so that it factorises over the classes: s = 0 gives [t = 0], and
-    Gauss-Legendre nodes on [0, 1] give ∫ s^t ds = 1/(t+1), exact for every t that can occur.
-    """
-    class_ids, is_correct = _classes(classes), _labels(correct)
-    _same_shape("classes", class_ids, "correct", is_correct)
-    n = class_ids.shape[1]
-    _check_k(k, n)
-    if ties not in ("random", "unresolved"):
-        raise ValueError(f"ties is 'random' or 'unresolved', not {ties!r}")
-
-    problem, rivals, credit = _contenders(class_ids, is_correct)
-    if not problem.size:
-        return np.zeros(class_ids.shape[0])
-    # Problems often share their counts; each distinct pattern is worked out once. A contender's own count comes first.
-    patterns, where = np.unique(rivals, axis=0, return_inverse=True)
-    wins = _win_probability(patterns, n, k, ties)
-    chance = np.bincount(problem, weights=credit * wins[where.reshape(-1)], minlength=class_ids.shape[0])
-    return np.minimum(chance, 1.0)
-
-
-def best_of_n_at_k(scores: ArrayLike, correct: ArrayLike, k: int) -> Floats:
+def best_of_n_at_k(scores: ArrayLike, correct: ArrayLike, k: ArrayLike, unscored: Literal["random", "unresolved"] = "random") -> Floats:
     """Probability that the highest-scored of k draws is correct; score ties are broken at random.
 
     Args:
         scores: shape (problems, n), in any unit that orders the draws. NaN marks a draw without a valid score: it ranks
-            below every score, −inf included, and the NaN draws tie with each other. So a subset in which no draw has a
-            valid score selects one of its draws at random, as a policy must that has to answer. To count such a
-            subset as unresolved, set `correct` to False where the score is NaN.
+            below every score, −inf included, and the NaN draws tie with each other.
         correct: bool, same shape.
-        k: draws taken without replacement, 1 ≤ k ≤ n.
+        k: draws taken without replacement, 1 ≤ k ≤ n; one number, or a list.
+        unscored: what a subset selects in which no draw has a valid score. `random`: one of its draws, as a policy must that has to
+            answer. `unresolved`: nothing, as a policy does that never selects what it could not score.
 
     Returns:
-        Probabilities, shape (problems,).
+        Probabilities, shape (problems,), or (problems, ks) for a list of ks.
 
     Raises:
-        ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, or labels that are not bool.
+        ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, labels that are not bool, or another word for
+            `unscored`.
 
     Source: docs/design.md 5, Σ_i y_i · C(n−1−i, k−1) / C(n, k) over draws in descending order of score, y replaced by its mean
     inside a block of tied scores.
     """
-    score, label = np.asarray(scores, dtype=np.float64), _labels(correct)
-    _same_shape("scores", score, "correct", label)
+    score, label = np.asarray(scores, dtype=np.float64), labels(correct)
+    same_shape("scores", score, "correct", label)
+    if unscored not in ("random", "unresolved"):
+        raise ValueError(f"unscored is 'random' or 'unresolved', not {unscored!r}")
     problems, n = score.shape
-    _check_k(k, n)
+    ks, single = taken(k, n)
 
     order = np.argsort(-score, axis=1, kind="stable")  # NaN sorts last
     ranked = np.take_along_axis(score, order, axis=1)
     y = np.take_along_axis(label, order, axis=1).astype(np.float64)
+    if unscored == "unresolved":
+        y[np.isnan(ranked)] = 0.0
     same = (ranked[:, 1:] == ranked[:, :-1]) | (np.isnan(ranked[:, 1:]) & np.isnan(ranked[:, :-1]))
     starts = np.concatenate([np.ones((problems, 1), dtype=bool), ~same], axis=1)
     block = np.cumsum(starts.reshape(-1)) - 1  # every row starts a block, so no block spans two problems
     block_mean = np.bincount(block, weights=y.reshape(-1)) / np.bincount(block)
     y = block_mean[block].reshape(problems, n)
-
-    # The chance that the draw at rank i is the best of the subset: k/n for the first, then a ratio of binomials.
-    i = np.arange(n - 1)
-    weight = k / n * np.concatenate([[1.0], np.cumprod(np.maximum(n - k - i, 0) / (n - 1 - i))])
-    chance: Floats = y @ weight
-    return np.minimum(chance, 1.0)
+    return spread_k(np.minimum(y @ _first_of_subset(n, ks), 1.0), single)
 
 
-def _pass_at_k(n: int, c: int, k: int) -> float:
+def random_pick_at_k(correct: ArrayLike, k: ArrayLike, answered: ArrayLike | None = None) -> Floats:
+    """Probability that one of k draws, picked at random, is correct: what any selector has to beat.
+
+    Args:
+        correct: bool, shape (problems, n).
+        k: draws taken without replacement, 1 ≤ k ≤ n; one number, or a list.
+        answered: bool, same shape: which draws have an answer. The pick is then among these, and a subset without any selects nothing.
+            None: every draw may be picked, and k makes no difference.
+
+    Returns:
+        Probabilities, shape (problems,), or (problems, ks) for a list of ks. With m draws that have an answer, c of them correct, it is
+        (1 − C(n−m, k) / C(n, k)) · c/m, and 0 for m = 0.
+
+    Raises:
+        ValueError: for k outside 1..n, shapes that are not equal and two-dimensional, or labels that are not bool.
+    """
+    label = labels(correct)
+    pickable = np.ones_like(label) if answered is None else labels(answered)
+    same_shape("correct", label, "answered", pickable)
+    n = label.shape[1]
+    ks, single = taken(k, n)
+    m = pickable.sum(axis=1)
+    share = (label & pickable).sum(axis=1) / np.maximum(m, 1)
+    return spread_k(pass_at_k(n, m[:, None], ks) * share[:, None], single)
+
+
+def cost_at_k(costs: ArrayLike, k: ArrayLike) -> Floats:
+    """Expected cost of k draws, in the unit of `costs` (tokens, USD, calls): k times the mean of the pool.
+
+    It holds for every rule that takes k draws whatever they say: votes, best-of-N (with what the verifier charged for a draw added to the
+    draw), a random pick, the oracle. A rule that stops early has another cost: `replay`.
+
+    Args:
+        costs: shape (problems, n); what each draw cost, with everything that it caused. NaN is unknown and makes its problem NaN: an
+            unknown cost is never 0.
+        k: draws taken without replacement, 1 ≤ k ≤ n; one number, or a list.
+
+    Returns:
+        Shape (problems,), or (problems, ks) for a list of ks.
+
+    Raises:
+        ValueError: for k outside 1..n, or costs that are not two-dimensional.
+    """
+    cost = _two_dimensional("costs", costs)
+    ks, single = taken(k, cost.shape[1])
+    return spread_k(cost.mean(axis=1)[:, None] * ks, single)
+
+
+def longest_at_k(seconds: ArrayLike, k: ArrayLike) -> Floats:
+    """Expected latency of k draws made at once, in the unit of `seconds`: the mean, over all subsets, of the longest of k.
+
+    Args:
+        seconds: shape (problems, n); NaN is unknown and makes its problem NaN.
+        k: draws taken without replacement, 1 ≤ k ≤ n; one number, or a list.
+
+    Returns:
+        Shape (problems,), or (problems, ks) for a list of ks: Σ_i t_i · C(n−1−i, k−1) / C(n, k), longest first.
+
+    Raises:
+        ValueError: for k outside 1..n, or seconds that are not two-dimensional.
+    """
+    time = _two_dimensional("seconds", seconds)
+    ks, single = taken(k, time.shape[1])
+    longest = -np.sort(-time, axis=1) @ _first_of_subset(time.shape[1], ks)
+    longest[np.isnan(time).any(axis=1)] = np.nan
+    return spread_k(longest, single)
+
+
+def _first_of_subset(n: int, ks: Ints) -> Floats:
+    """The chance that the draw at rank i is the first of a subset of k: C(n−1−i, k−1) / C(n, k), shape (n, ks)."""
+    i = np.arange(n - 1)[:, None]
+    chance = np.empty((n, ks.size))
+    chance[0] = ks / n
+    np.cumprod(np.maximum(n - ks - i, 0) / (n - 1 - i), axis=0, out=chance[1:])
+    chance[1:] *= chance[0]
+    return chance
+
+
+def _two_dimensional(name: str, values: ArrayLike) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2:
+        raise ValueError(f"{name} {array.shape} has to have the shape (problems, n)")
+    return array
+
+
+def _some(n: Ints, c: Ints, k: Ints) -> Floats:
     """The chance that the j-th of the draws is the first correct one, summed over j: no term is negative."""
-    if c > n - k:
-        return 1.0
-    fewer, more = min(c, k), max(c, k)  # C(n−c, k)/C(n, k) is symmetric in c and k; take the shorter product
-    hit = more / (n - np.arange(fewer, dtype=np.float64))
-    still_missing = np.concatenate([[1.0], np.cumprod(1.0 - hit)[:-1]])[:fewer]
-    return min(float(hit @ still_missing), 1.0)
+    fewer, more = np.minimum(c, k), np.maximum(c, k)  # C(n−c, k)/C(n, k) is symmetric in c and k; take the shorter product
+    j = np.arange(int(fewer.max(initial=0)))
+    left = np.maximum(n[:, None] - j, 1)
+    hit = np.where(j < fewer[:, None], np.minimum(more[:, None], left) / left, 0.0)
+    # The share that misses from whole numbers, not as 1 − hit: that would round.
+    missing = np.cumprod(np.where(j < fewer[:, None], np.maximum(left - more[:, None], 0) / left, 1.0), axis=1)
+    chance = hit[:, 0] + (hit[:, 1:] * missing[:, :-1]).sum(axis=1) if j.size else np.zeros(n.size)
+    return np.where(c > n - k, 1.0, np.minimum(chance, 1.0))
 
 
-def _pass_hat_k(n: int, c: int, k: int) -> float:
-    if c < k:
-        return 0.0
-    fewer, more = min(n - c, k), max(n - c, k)  # all k are correct if none of the n − c wrong draws is among them
-    return float(np.prod(1.0 - more / (n - np.arange(fewer, dtype=np.float64))))
+def _every(n: Ints, c: Ints, k: Ints) -> Floats:
+    """All k are correct if none of the n − c wrong draws is among them."""
+    fewer, more = np.minimum(n - c, k), np.maximum(n - c, k)
+    j = np.arange(int(fewer.max(initial=0)))
+    left = np.maximum(n[:, None] - j, 1)
+    factor = np.where(j < fewer[:, None], np.maximum(left - more[:, None], 0) / left, 1.0)
+    return np.where(c < k, 0.0, np.prod(factor, axis=1))
 
 
-def _per_triple(probability: Callable[[int, int, int], float], n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats | float:
-    """Apply `probability(n, c, k)` once per distinct triple and spread the results over the broadcast shape."""
-    draws, hits, taken = np.broadcast_arrays(_whole("n", n), _whole("c", c), _whole("k", k))
-    _refuse((taken < 1) | (taken > draws), "k is not in 1..n", draws, hits, taken)
-    _refuse((hits < 0) | (hits > draws), "c is not in 0..n", draws, hits, taken)
-    if draws.ndim == 0:
-        return probability(int(draws), int(hits), int(taken))
-    triples, where = np.unique(np.stack([draws, hits, taken]).reshape(3, -1), axis=1, return_inverse=True)
-    values = np.array([probability(*triple) for triple in triples.T.tolist()], dtype=np.float64)
-    return values[where.reshape(-1)].reshape(draws.shape)
+def _per_triple(probability: Callable[[Ints, Ints, Ints], Floats], n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats | float:
+    """Work out each distinct triple once, in blocks of alike length, and spread the results over the broadcast shape."""
+    draws, hits, ks = np.broadcast_arrays(whole("n", n), whole("c", c), whole("k", k))
+    _refuse((ks < 1) | (ks > draws), "k is not in 1..n", draws, hits, ks)
+    _refuse((hits < 0) | (hits > draws), "c is not in 0..n", draws, hits, ks)
+    if draws.size == 0:
+        return np.zeros(draws.shape)
+    base = int(draws.max()) + 1
+    if base > 2_000_000:
+        raise ValueError(f"n={base - 1}: more than 2,000,000 draws per problem are not supported")
+    keys, where = np.unique(((draws * base + hits) * base + ks).reshape(-1), return_inverse=True)
+    triples = np.stack([keys // base // base, keys // base % base, keys % base])
+    length = np.maximum(np.minimum(triples[2], triples[0] - triples[1] if probability is _every else triples[1]), 1)
+    order = np.argsort(length, kind="stable")
+    triples, length = triples[:, order], length[order]
+    values = np.empty(keys.size)
+    start = 0
+    while start < keys.size:
+        # As many as fit a block at the length of the longest of them, which is the last.
+        within = length[start : start + _BLOCK // int(length[start])]
+        stop = start + max(1, int((np.arange(1, within.size + 1) * within <= _BLOCK).sum()))
+        values[order[start:stop]] = probability(*triples[:, start:stop])
+        start = stop
+    spread = values[where.reshape(-1)].reshape(draws.shape)
+    return float(spread) if draws.ndim == 0 else spread
 
 
-def _refuse(bad: NDArray[np.bool_], what: str, n: Ints, c: Ints, k: Ints) -> None:
+def _refuse(bad: Bools, what: str, n: Ints, c: Ints, k: Ints) -> None:
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise ValueError(f"{what}: n={n.flat[at]}, c={c.flat[at]}, k={k.flat[at]} ({int(bad.sum())} of {bad.size} problems)")
-
-
-def _whole(name: str, values: ArrayLike) -> Ints:
-    """Whole numbers as int64; a float column is accepted when nothing is lost, as nullable columns come as floats."""
-    array = np.asarray(values)
-    if array.dtype.kind in "biu":
-        return array.astype(np.int64)
-    if array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.trunc(array)))):
-        return array.astype(np.int64)
-    if array.size == 0:
-        return array.astype(np.int64)
-    raise ValueError(f"{name} has to be whole numbers")
-
-
-def _classes(values: ArrayLike) -> Ints:
-    classes = _whole("classes", values)
-    if classes.size and classes.min() < -1:
-        raise ValueError(f"classes are numbers from 0, or -1 for no answer; found {classes.min()}")
-    return classes
-
-
-def _labels(values: ArrayLike) -> NDArray[np.bool_]:
-    labels = np.asarray(values)
-    if labels.dtype.kind == "b":
-        return labels
-    if labels.dtype.kind in "iuf" and bool(np.all((labels == 0) | (labels == 1))):
-        return labels.astype(bool)
-    raise ValueError("correct has to be bool; an ungraded draw is neither correct nor wrong, leave its problem out")
-
-
-def _same_shape(name: str, first: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    if first.ndim != 2 or first.shape != other.shape:
-        raise ValueError(f"{name} {first.shape} and {other_name} {other.shape} have to have one shape (problems, n)")
-
-
-def _check_k(k: int, n: int) -> None:
-    if k != int(k) or not 1 <= k <= n:
-        raise ValueError(f"k={k} is not in 1..{n}, the draws per problem")
-
-
-def _contenders(classes: Ints, correct: NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
-    """The classes that are correct, each with the classes it runs against.
-
-    Returns:
-        For each contender: its problem; its own count followed by its rivals' counts in descending order, padded with 0;
-        and the share of its draws that are correct.
-    """
-    problems = classes.shape[0]
-    order = np.argsort(classes, axis=1, kind="stable")
-    ids = np.take_along_axis(classes, order, axis=1)
-    labels = np.take_along_axis(correct, order, axis=1)
-    starts = np.concatenate([np.ones((problems, 1), dtype=bool), ids[:, 1:] != ids[:, :-1]], axis=1)
-    group = np.cumsum(starts.reshape(-1)) - 1
-    count = np.bincount(group)
-    credit = np.bincount(group, weights=labels.reshape(-1)) / count
-    row, column = np.nonzero(starts)
-    answered = ids[row, column] >= 0
-    row, count, credit = row[answered], count[answered], credit[answered]
-
-    # A table of counts per problem, then one line per contender with its own count moved to the front.
-    slot = np.arange(row.size) - np.searchsorted(row, row)
-    table = np.zeros((problems, int(slot.max(initial=-1)) + 1), dtype=np.int64)
-    table[row, slot] = count
-    contends = credit > 0
-    rivals = table[row[contends]]
-    rivals[np.arange(len(rivals)), slot[contends]] = 0
-    rivals = -np.sort(-rivals, axis=1)
-    return row[contends], np.concatenate([count[contends, None], rivals], axis=1), credit[contends]
-
-
-def _win_probability(patterns: Ints, n: int, k: int, ties: str) -> Floats:
-    """Probability that the first count of each pattern wins a vote over k of n draws, shape (patterns,)."""
-    pmf = _binomial_table(n, k)
-    won = np.zeros(len(patterns))
-    for w in range(1, min(k, int(patterns[:, 0].max())) + 1):
-        able = np.flatnonzero(patterns[:, 0] >= w)
-        rivals = patterns[able, 1:]
-        threats = (rivals >= w).sum(axis=1)
-        able = able[np.argsort(-threats, kind="stable")]  # most threats first: each step below then works on a prefix
-        nodes, weights = _tie_rule(ties, min(int(threats.max(initial=0)), (k - w) // w))
-        size = max(1, _BLOCK // (len(nodes) * (k - w + 1)))
-        for rows in np.split(able, range(size, len(able), size)):
-            won[rows] += pmf[patterns[rows, 0], w] * _others_below(patterns[rows, 1:], patterns[rows, 0], w, n, k, pmf, nodes, weights)
-    return won / float(pmf[n, k])
-
-
-def _others_below(rivals: Ints, own: Ints, w: int, n: int, k: int, pmf: Floats, nodes: Floats, weights: Floats) -> Floats:
-    """Σ_t W(k−w, t) · u(t) for each row: the rivals and the draws with no answer fill k−w draws, none above w."""
-    rest = k - w
-    threats = (rivals >= w).sum(axis=1)
-    harmless = n - own - np.where(rivals >= w, rivals, 0).sum(axis=1)
-    # state[r, g, j]: probability that the classes so far fill j draws, each tie weighted with the node s_g
-    state = np.repeat(pmf[harmless, None, : rest + 1], len(nodes), axis=1)
-    for slot in range(int(threats.max(initial=0))):
-        live = int(np.searchsorted(-threats, -slot))  # rows with more than `slot` threats; they come first
-        before, take = state[:live], pmf[rivals[:live, slot]]
-        after = before * take[:, :1, None]
-        for x in range(1, min(w, rest + 1)):
-            after[:, :, x:] += before[:, :, : rest + 1 - x] * take[:, x, None, None]
-        if w <= rest:
-            after[:, :, w:] += before[:, :, : rest + 1 - w] * (take[:, w, None, None] * nodes[:, None])
-        state[:live] = after
-    expected: Floats = state[:, :, rest] @ weights
-    return expected
-
-
-def _binomial_table(n: int, k: int) -> Floats:
-    """P(X = x) for X ~ Binomial(m, k/n), as table[m, x], by the recursion over m that adds probabilities."""
-    p = k / n
-    table = np.zeros((n + 1, k + 1))
-    table[0, 0] = 1.0
-    for m in range(1, n + 1):
-        table[m] = table[m - 1] * (1.0 - p)
-        table[m, 1:] += table[m - 1, :-1] * p
-    return table
-
-
-def _tie_rule(ties: str, most: int) -> tuple[Floats, Floats]:
-    """Nodes s and weights ω with Σ_g ω_g s_g^t = u(t) for every number of ties t up to `most`."""
-    if ties == "unresolved" or most == 0:
-        return np.zeros(1), np.ones(1)
-    x, weights = np.polynomial.legendre.leggauss(most // 2 + 1)
-    return (x + 1.0) / 2.0, weights / 2.0

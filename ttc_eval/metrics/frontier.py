@@ -159,7 +159,7 @@ def equal_cost(
         return None
     mean = float((mixed[0].of(successes_a) - mixed[1].of(successes_b)).mean())
     if n == 1:
-        return Estimate(mean, None, None, None, "none: one problem has no standard error", 1)
+        return Estimate(mean, None, None, None, method="none: one problem has no standard error", n=1)
     rng = np.random.default_rng(seed)
     differences = np.empty(resamples)
     for i in range(resamples):
@@ -172,7 +172,7 @@ def equal_cost(
     tail = (1 - confidence) / 2
     low, high = (float(end) for end in np.quantile(differences, [tail, 1 - tail]))
     method = f"bootstrap over paired problems, hulls made anew ({resamples} resamples, seed {seed}), {100 * confidence:g} %"
-    return Estimate(mean, float(differences.std(ddof=1)), low, high, method, n)
+    return Estimate(mean, float(differences.std(ddof=1)), low, high, method=method, n=n)
 
 
 def _reached(cost: Floats, success: Floats, at: float) -> float:

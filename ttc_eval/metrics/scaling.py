@@ -3,7 +3,7 @@
 | model | pass@k | fitted | source |
 |---|---|---|---|
 | power | exp(a·k^b) | a line through (log k, log(−log pass@k)) at k = 1, 2, 4, … and n | Brown et al., arXiv 2407.21787 |
-| beta-binomial | (1 − z)·(1 − B(α, β+k)/B(α, β)) | likelihood of the counts; a share z is never solved | Schaeffer et al., arXiv 2502.17578 |
+| beta-binomial | (1 − z)·(1 − B(α, β+k)/B(α, β)) | likelihood of counts; a share z is never solved | Schaeffer et al., arXiv 2502.17578 |
 
 A fit is a description of the k that it was made on. `predicted` refuses to go far beyond them unless it is told to, and marks what it
 then says.
@@ -66,7 +66,8 @@ class BetaBinomial:
 
         ks = np.asarray(k, dtype=np.float64)
         missed = np.exp(special.betaln(self.alpha, self.beta + ks) - special.betaln(self.alpha, self.beta))
-        return (1 - self.zero) * (1 - missed)
+        value: Floats = (1 - self.zero) * (1 - missed)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def held_out(
     for one in ks.tolist():
         measured = problem_bootstrap(pass_at_k(np.full(len(right), labels.shape[1]), right, one), confidence=confidence, seed=seed)
         modelled = float(fit.at(one))
-        checks.append(Check(one, fitted_on, modelled, measured, modelled - measured.mean))
+        checks.append(Check(one, fitted_on, modelled, measured, modelled - measured.value))
     return checks
 
 
