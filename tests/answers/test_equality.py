@@ -14,7 +14,7 @@ from ttc_eval.records import AnswerContract, ContractKind, Extraction
 
 MATH = AnswerContract(kind=ContractKind.MATH)
 NO_CHECKER = MathChecker(workers=1)
-CONTRACTS = [AnswerContract(kind=kind, extraction=extraction) for kind in ContractKind for extraction in Extraction]
+CONTRACTS = [AnswerContract(kind=kind, extraction=extraction, task="game24") for kind in ContractKind for extraction in Extraction]
 
 SAME = [
     (r"\frac{1}{2}", "0.5"), (r"\dfrac12", "1/2"), (r"\frac 34", "0.75"), ("42.0", "42"), ("073", "73"), ("+42", "42"),
@@ -125,7 +125,7 @@ def test_canonical_is_idempotent_and_equality_reflexive(contract: AnswerContract
 def test_equality_is_symmetric_and_never_raises(a: str, b: str) -> None:
     for kind in ContractKind:
         if kind is not ContractKind.MATH:
-            contract = AnswerContract(kind=kind, rel_tol=0.01)
+            contract = AnswerContract(kind=kind, rel_tol=0.01, task="game24")
             assert same_answer(a, b, contract) == same_answer(b, a, contract)
     refusing = _Refusing()
     assert same_answer(a, b, MATH, checker=refusing) == same_answer(b, a, MATH, checker=refusing)

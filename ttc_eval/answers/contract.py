@@ -8,6 +8,8 @@
 | `choice` | one of the contract's letters | the letter is |
 | `text` | any text | it is, but for case, spacing, quotes and a final full stop |
 | `math` | any formula or phrase | see `compare`; only then the checker process is asked |
+| `code` | a program, or the rest of the prompt's function; it is parsed, never run | it parses to the same tree, docstrings left out |
+| `state` | what the checkable task of the contract takes for one | the task spells them alike |
 """
 
 from __future__ import annotations
@@ -24,15 +26,18 @@ from ttc_eval.answers.latex import clean, plain_words
 from ttc_eval.answers.math_checker import MathChecker, default_checker
 from ttc_eval.answers.nodes import TooLarge, Unsupported
 from ttc_eval.answers.numbers import parse_int64, parse_number
+from ttc_eval.answers.programs import program_name
 from ttc_eval.answers.shapes import Shape, Value, Words, parse_answer
 from ttc_eval.records import AnswerContract, ContractKind, Extraction
+from ttc_eval.tasks import task_of
 
 
 def canonical(answer: str, contract: AnswerContract) -> str | None:
-    """The name of the answer's class; None when it is no valid answer under the contract. Idempotent, never raises.
+    """The name of the answer's class; None when it is no valid answer under the contract. Idempotent.
 
-    For every kind but `math`, and without tolerance, two answers are the same if and only if their names are. For
-    `math` equal names mean equal answers, and unequal names leave it open: ask `same_answer`.
+    It never raises for what an answer holds, and `UserError` when the contract names no task that there is. For every kind but `math`, and
+    without tolerance, two answers are the same if and only if their names are. For `math` equal names mean equal answers, and unequal
+    names leave it open: ask `same_answer`.
     """
     match contract.kind:
         case ContractKind.INTEGER:
@@ -47,9 +52,9 @@ def canonical(answer: str, contract: AnswerContract) -> str | None:
         case ContractKind.MATH:
             return _math(answer)
         case ContractKind.CODE:
-            return answer.strip("\n") or None
+            return program_name(answer)
         case ContractKind.STATE:
-            return " ".join(answer.split()) or None
+            return task_of(contract.task).canonical(answer)
 
 
 def _integer(answer: str, extraction: Extraction) -> str | None:

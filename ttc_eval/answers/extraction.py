@@ -14,7 +14,9 @@ from ttc_eval.answers import fallback
 from ttc_eval.answers.contract import canonical
 from ttc_eval.answers.latex import clean, matching_braces
 from ttc_eval.answers.numbers import GO_SPACE, looks_like_integer, parse_number
+from ttc_eval.answers.programs import find_program, whole_text
 from ttc_eval.records import AnswerContract, ContractKind, Extraction
+from ttc_eval.tasks import task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ def extract(
         text = answered
     if not complete:
         return Extracted(None, "truncated")
+    if contract.kind is ContractKind.CODE:
+        program = whole_text(text) if contract.extraction is Extraction.WHOLE else find_program(text)
+        return Extracted(program, "no_answer" if program is None else None)
     if contract.extraction is Extraction.WHOLE:
         return _whole(text, contract)
     return _final(text, contract)
@@ -134,15 +139,18 @@ def _final(text: str, contract: AnswerContract) -> Extracted:
         refused = refused or (None if mark.weak else result)
     if refused is not None:
         return refused
-    answer = fallback.last_answer(text, contract)
+    if contract.kind is ContractKind.STATE:
+        answer = task_of(contract.task).find(text.rstrip().rpartition("\n")[2])
+    else:
+        answer = fallback.last_answer(text, contract)
     return Extracted(None, "no_answer") if answer is None else _checked(answer, contract)
 
 
 def _marks(text: str, kind: ContractKind) -> list[_Marked]:
     marks = []
     for match in _MARKER.finditer(text):
-        if match.group().strip("*_ ") in ("A:", "a:") and (kind is ContractKind.CHOICE or "a:" in match.group()):
-            continue  # `A: Paris` lists an option
+        if match.group().strip("*_ ") in ("A:", "a:") and (kind in (ContractKind.CHOICE, ContractKind.STATE) or "a:" in match.group()):
+            continue  # `A: Paris` lists an option, `A: M1` gives a job
         if match.lastgroup == "hash" and kind in _FORMAL and _HEADING.match(text, match.end()):
             continue  # a heading of fourth level
         marks.append(_Marked(match.start(), text[match.end() : match.end() + _MAX_PAYLOAD], weak=match.lastgroup == "weak"))
@@ -170,6 +178,9 @@ def _with_brackets(text: str, start: int, inside: int, end: int) -> str:
 
 def _payload(mark: _Marked, contract: AnswerContract) -> str | None:
     """The answer in what follows a marker, or None."""
+    if contract.kind is ContractKind.STATE:
+        inner = mark.text[7:-1] if mark.text.startswith("\\boxed{") else mark.text.lstrip(" \t\r\n\v\f*_`:=")
+        return task_of(contract.task).find(inner)
     if mark.text.startswith("\\boxed{"):
         inner = mark.text[7:-1].strip()
         return _within_box(inner, contract)
