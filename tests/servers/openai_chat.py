@@ -41,7 +41,8 @@ Fault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply. `usage` None leaves it out; an empty one is counted from the texts, a word a token."""
+    """One reply. `usage` None leaves it out; an empty one is counted from the texts, a word a token. `last`: further fields of the choice
+    that finishes."""
 
     text: str = "ok"
     thinking: str = ""
@@ -54,6 +55,7 @@ class Reply:
     finish: str = "stop"
     usage: Mapping[str, Any] | None = field(default_factory=dict, hash=False)
     fault: Fault = ""
+    last: Mapping[str, Any] = field(default_factory=dict, hash=False)
     content_type: str = "text/event-stream"
 
 
@@ -289,7 +291,7 @@ def events(reply: Reply) -> list[bytes]:
     deltas += [{"reasoning_content": piece} for piece in _pieces(reply.thinking, reply.chunks)]
     deltas += [{"content": piece} for piece in _pieces(reply.text, reply.chunks)]
     out = [_event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}) for delta in deltas]
-    out.append(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish}]}))
+    out.append(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish, **reply.last}]}))
     if reply.usage is not None:
         reasoning, answer = len(reply.thinking.split()), len(reply.text.split())
         counted = {"prompt_tokens": 10, "completion_tokens": reasoning + answer, "total_tokens": 10 + reasoning + answer}

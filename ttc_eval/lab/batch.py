@@ -28,7 +28,7 @@ class Job:
         rules: what bounds it.
         seed: what its randomness follows from.
         temperature: 0 is greedy; top_p: share of mass kept, 1 keeps all.
-        logprobs: whether the log-probabilities of the output are wanted.
+        logprobs: whether the log-probabilities of the output are wanted; top: of how many of the likeliest tokens in each place, too.
     """
 
     before: tuple[int, ...]
@@ -37,11 +37,15 @@ class Job:
     temperature: float = 1.0
     top_p: float = 1.0
     logprobs: bool = False
+    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A draw that has ended. `logprobs` are the model's own, before temperature and top-p, one an output token."""
+    """A draw that has ended. `logprobs` are the model's own, before temperature and top-p, one an output token.
+
+    `top_logprobs` are those of the likeliest tokens in each place, in falling order, the sampled one among them or not.
+    """
 
     tokens: tuple[int, ...]
     thinking: str
@@ -49,6 +53,7 @@ class Generated:
     stop: CallStop
     thought_tokens: int
     logprobs: tuple[float, ...] | None
+    top_logprobs: tuple[tuple[float, ...], ...] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -56,12 +61,14 @@ class _Row:
     job: Job
     turn: Turn
     logprobs: list[float]
+    top_logprobs: list[tuple[float, ...]]
 
     def generated(self) -> Generated:
         turn = self.turn
         assert turn.stop is not None
         logprobs = tuple(self.logprobs) if self.job.logprobs else None
-        return Generated(tuple(turn.output), turn.thinking, turn.text, turn.stop, turn.thought_tokens, logprobs)
+        top = tuple(self.top_logprobs) if self.job.logprobs and self.job.top else None
+        return Generated(tuple(turn.output), turn.thinking, turn.text, turn.stop, turn.thought_tokens, logprobs, top)
 
 
 class Batch:
@@ -87,7 +94,7 @@ class Batch:
         self._tokens[row], self._places[row] = job.before[-1], turn.position
         self._temperature[row], self._top_p[row] = job.temperature, job.top_p
         self._streams[row], self._written[row] = stream(job.seed), 0
-        self._rows.append(_Row(job, turn, []))
+        self._rows.append(_Row(job, turn, [], []))
         return row
 
     def step(self) -> dict[int, Generated]:
@@ -98,6 +105,7 @@ class Batch:
         written = self._written[:rows]
         numbers = uniforms(self._streams[:rows], written)
         sampled = draw(logs, self._temperature[:rows], self._top_p[:rows], numbers)
+        ranked = -np.sort(-logs, axis=1) if any(row.job.top for row in self._rows) else logs
         tokens: list[int] = []
         ended: list[int] = []
         for place, (row, choice) in enumerate(zip(self._rows, sampled.tolist(), strict=True)):
@@ -105,6 +113,8 @@ class Batch:
             tokens.append(token or 0)
             if row.job.logprobs and token is not None:
                 row.logprobs.append(float(logs[place, token]))
+                if row.job.top:
+                    row.top_logprobs.append(tuple(ranked[place, : row.job.top].tolist()))
             if row.turn.stop is not None:
                 ended.append(place)
         self._tokens[:rows] = tokens

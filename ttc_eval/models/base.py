@@ -63,6 +63,30 @@ class ForcedThinking:
 
 
 @dataclass(frozen=True, slots=True)
+class StepFormat:
+    """How a model that continues a given assistant text writes its reasoning in steps.
+
+    Its turn is `opening`, then steps that each end with `boundary`, then `closing` and the answer, which `answer_stop` ends; without a
+    `closing` the answer stands in the last steps. `apart`: what comes before the closing is returned as thinking and not as text, and the
+    closing itself in neither. `tells_stop`: it says when one of the stop strings ended its output, and not only that its output ended.
+    """
+
+    opening: str = ""
+    boundary: str = "\n\n"
+    closing: str = ""
+    answer_stop: tuple[str, ...] = ()
+    apart: bool = False
+    tells_stop: bool = True
+
+
+def step_format(forced: ForcedThinking | None, *, tells_stop: bool) -> StepFormat:
+    """The steps of a model that continues a prefix: a line each where its thinking is forced, otherwise a paragraph of its text each."""
+    if forced is None:
+        return StepFormat(tells_stop=tells_stop)
+    return StepFormat(forced.open, "\n", forced.close, forced.answer_stop, tells_stop=tells_stop)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What the rest of the program may know of a model.
 
@@ -74,6 +98,7 @@ class ModelInfo:
         simulated: whether its answers are invented; such rows are marked wherever they are shown.
         one_by_one: whether the requests about one question should follow each other, so that the prompt of the last is
             still in the cache of the slot that the next one gets.
+        steps: how it writes its reasoning in steps; None for a model that does not continue a given assistant text.
     """
 
     name: str
@@ -85,6 +110,7 @@ class ModelInfo:
     simulated: bool = False
     one_by_one: bool = False
     price: PriceRef = field(default_factory=PriceRef)
+    steps: StepFormat | None = None
 
     def __post_init__(self) -> None:
         if self.max_concurrency < 1:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ttc_eval.errors import CallFailed, UserError
-from ttc_eval.models.base import ForcedThinking, ModelInfo, PriceRef
+from ttc_eval.models.base import ForcedThinking, ModelInfo, PriceRef, step_format
 from ttc_eval.models.endpoint import api_key, check_headers, checked_url, joined, with_extra
 from ttc_eval.models.rate import Outcome, Window
 from ttc_eval.records import NOTHING_USED, Request, Response, Timings, digest, json_keys
@@ -29,7 +29,8 @@ from ttc_eval.thinking import ThinkingMode, ThinkingSupport
 from ttc_eval.wire.base import Stream, WireFormat
 from ttc_eval.wire.failures import RETRYABLE, clean, used_up_for
 from ttc_eval.wire.formats import format_named
-from ttc_eval.wire.openai_chat import with_options
+from ttc_eval.wire.openai_chat import ChatFormat, with_options
+from ttc_eval.wire.reward import Pieces
 from ttc_eval.wire.sse import EventTooLarge, SSEParser
 from ttc_eval.wire.think_tags import ThinkTags
 
@@ -79,7 +80,7 @@ class HttpModel:
         wire: a name in `ttc_eval.wire.formats.FORMATS`.
         model: the model's name at the endpoint.
         dialect: of Chat Completions, a name in `ttc_eval.wire.dialects.DIALECTS`; of Anthropic's API, its version; of TTC-v2, its surface;
-            the others have none.
+            of a reward endpoint, a name in `ttc_eval.wire.reward.FORMS`; the others have none.
         endpoint: identity of the endpoint in every draw's address; by default the URL's host and path, without port and query.
             Two servers that give different answers on one host need different ones.
         api_key_env, api_key_file: where the key is; neither means that none is sent.
@@ -122,15 +123,18 @@ class HttpModel:
     @property
     def info(self) -> ModelInfo:
         """What is known of the model without connecting."""
+        wire = self.format()
+        continues = wire.continues and self.thinking.continues
         return ModelInfo(
             name=self.name,
             # What changes the request that is sent, or how its reply is read, makes another endpoint: its draws are other samples.
-            endpoint=f"{self.endpoint}#{self.format().identity}.{digest(self._shape())[:8]}",
+            endpoint=f"{self.endpoint}#{wire.identity}.{digest(self._shape())[:8]}",
             thinking=self.thinking,
             forced=self.forced,
             model=self.model,
             max_concurrency=self.max_concurrency,
             price=self.price,
+            steps=step_format(self.forced, tells_stop=_tells_stop(wire)) if continues else None,
         )
 
     def _shape(self) -> Any:
@@ -202,6 +206,8 @@ class HttpConnection:
         self.window = Window(model.max_concurrency)
         self._model = model
         self._wire = wire
+        self._whole = getattr(wire, "whole_body", False)
+        self._turned_down = ("text/html",) if self._whole else _NOT_A_STREAM
         self._session = session
         self._secrets = secrets
         self._url = URL(joined(model.base_url, wire.path(model.model)), encoded=True)
@@ -256,10 +262,11 @@ class HttpConnection:
                 # aiohttp warns when a large body is given as bytes; from a file it writes it in pieces.
                 data = payload if len(payload) < _LARGE_BODY_BYTES else io.BytesIO(payload)
                 reply = await self._session.post(self._url, data=data, allow_redirects=False)
-                if reply.status != 200 or reply.content_type in _NOT_A_STREAM:
+                if reply.status != 200 or reply.content_type in self._turned_down:
                     raise await self._turned_away(reply)
                 self.window.accepted(round_, used_up_for(reply.headers, time.time()))
-                stream, parser, content = self._wire.stream(self._secrets), SSEParser(), reply.content
+                stream, content = self._wire.stream(self._secrets), reply.content
+                parser: SSEParser | Pieces = Pieces() if self._whole else SSEParser()
                 first_token_s: float | None = None
                 async for chunk in content.iter_any():
                     for event in parser.feed(chunk):
@@ -301,7 +308,8 @@ class HttpConnection:
                 break
         if reply.status == 200 and b'"error"' not in body:
             kind = clean(reply.content_type)
-            return CallFailed("invalid_response", f"expected an event stream, got {kind}; check base_url", retryable=False, http_status=200)
+            wanted = "JSON" if self._whole else "an event stream"
+            return CallFailed("invalid_response", f"expected {wanted}, got {kind}; check base_url", retryable=False, http_status=200)
         return self._wire.error(reply.status, reply.headers, bytes(body), time.time(), self._secrets)
 
     def _timed_out(self, error: TimeoutError, phase: str, total: bool, own: bool, stream: Stream | None) -> CallFailed:
@@ -323,6 +331,11 @@ class HttpConnection:
 
     def _text(self, error: Exception) -> str:
         return clean(str(error) or type(error).__name__, self._secrets)
+
+
+def _tells_stop(wire: WireFormat) -> bool:
+    """Whether replies say that a stop string ended them: not all servers that speak Chat Completions do."""
+    return not isinstance(wire, ChatFormat) or wire.dialect.stop_string is not None
 
 
 async def _linger(reply: aiohttp.ClientResponse) -> None:

@@ -18,7 +18,7 @@ from ttc_eval.lab.engine import Engine, Timed
 from ttc_eval.lab.tokens import CLOSE, CONTEXT, THINK, encode
 from ttc_eval.lab.turn import Rules
 from ttc_eval.lab.weights import load_weights, weights_identity
-from ttc_eval.models.base import Connection, ModelInfo, PriceRef
+from ttc_eval.models.base import Connection, ModelInfo, PriceRef, StepFormat
 from ttc_eval.records import NOTHING_USED, Message, Request, Response, Timings, Usage, UsageSource
 from ttc_eval.thinking import ThinkingMode, ThinkingSupport
 
@@ -43,9 +43,11 @@ class LabModel:
             max_budget=CONTEXT,
             budget_inside_max_tokens=True,
             reports_reasoning_tokens=True,
+            extends=True,
         )
         endpoint = f"lab:{weights_identity()[:16]}"
-        return ModelInfo(self.name, endpoint, support, max_concurrency=self.max_concurrency, price=self.price)
+        steps = StepFormat(THINK, ";", CLOSE, apart=True)
+        return ModelInfo(self.name, endpoint, support, max_concurrency=self.max_concurrency, price=self.price, steps=steps)
 
     def check(self) -> None:
         """Raise `UserError` when the weights are missing or changed."""
@@ -91,6 +93,7 @@ def job_of(request: Request) -> Job:
         temperature=1.0 if sampling.temperature is None else sampling.temperature,
         top_p=1.0 if sampling.top_p is None else sampling.top_p,
         logprobs=sampling.logprobs is not None,
+        top=sampling.logprobs or 0,
     )
 
 
@@ -116,4 +119,5 @@ def _response(timed: Timed, input_tokens: int, started: float) -> Response:
         usage=Usage(input_tokens, len(generated.tokens), reasoning_tokens=generated.thought_tokens, source=UsageSource.COUNTED),
         timings=Timings(started, timed.first_token_s, timed.latency_s),
         token_logprobs=generated.logprobs,
+        top_logprobs=generated.top_logprobs,
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttc_eval.errors import UserError
-from ttc_eval.models.base import Connection, ForcedThinking, ModelInfo
+from ttc_eval.models.base import Connection, ForcedThinking, ModelInfo, step_format
 from ttc_eval.models.http import HttpModel
 from ttc_eval.records import Message, Request, Sampling
 from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
@@ -64,6 +64,7 @@ class LocalModel:
             forced=self.forced,
             max_concurrency=self.max_concurrency,
             one_by_one=True,
+            steps=step_format(self.forced, tells_stop=False),
         )
 
     @property

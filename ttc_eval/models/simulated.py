@@ -15,12 +15,12 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal, InvalidOperation
-from statistics import NormalDist
 
 from ttc_eval.errors import CallFailed, UserError
 from ttc_eval.models.base import Connection, ModelInfo, PriceRef
+from ttc_eval.models.noisy_oracle import latent, noisy_score
 from ttc_eval.records import (
     UNKNOWN_USAGE,
     CallStop,
@@ -37,6 +37,8 @@ from ttc_eval.records import (
     digest,
 )
 from ttc_eval.thinking import AtLimit, Thinking, ThinkingMode, ThinkingSupport
+from ttc_eval.verifiers.pairwise import FIRST, SECOND
+from ttc_eval.verifiers.quoting import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,12 @@ class SimulatedModel:
             a budget; both vary log-normally with `token_spread` (standard deviation of the logarithm).
         verifier_auroc: quality of its judgements when it is asked as a verifier: the probability that a right candidate
             scores above a wrong one. verifier_invalid: share of judgements that are malformed.
+        position_bias: what is added to the latent score (of standard deviation 1) of the candidate that is shown first, when it is asked
+            which of two is better.
+        revision_repairs, revision_breaks: when it is asked to revise an answer to a known question, the probability that a wrong one
+            becomes right, and that a right one becomes wrong.
+        logprob_auroc: how much the log-probabilities of a draw's tokens tell, when `sampling.logprobs` asks for them: the probability that
+            those of a right draw are above those of a wrong one. All tokens of one draw have the same.
         first_token_s, seconds_per_token: latency that is recorded; `time_scale` times as long is really waited.
     """
 
@@ -87,6 +95,10 @@ class SimulatedModel:
     time_scale: float = 0.0
     verifier_auroc: float = 0.8
     verifier_invalid: float = 0.0
+    position_bias: float = 0.0
+    revision_repairs: float = 0.3
+    revision_breaks: float = 0.1
+    logprob_auroc: float = 0.7
     faults: Faults = field(default_factory=Faults)
     seed: int = 0
     name: str = "simulated"
@@ -101,8 +113,14 @@ class SimulatedModel:
         tokens = (self.answer_tokens, self.thinking_tokens, self.token_spread, self.input_tokens)
         if not all(0 <= value < math.inf for value in (*tokens, self.first_token_s, self.seconds_per_token, self.time_scale)):
             raise UserError("model: token counts, seconds, token_spread and time_scale must be 0 or more")
+        if not 0 < self.logprob_auroc < 1:
+            raise UserError("model.logprob_auroc must lie between 0 and 1")
         if not 0 < self.verifier_auroc < 1 or not 0 <= self.verifier_invalid <= 1:
             raise UserError("model.verifier_auroc must lie between 0 and 1, and model.verifier_invalid from 0 to 1")
+        if not 0 <= self.revision_repairs <= 1 or not 0 <= self.revision_breaks <= 1:
+            raise UserError("model.revision_repairs and model.revision_breaks: give probabilities from 0 to 1")
+        if not math.isfinite(self.position_bias):
+            raise UserError("model.position_bias: give a number; above 0 the candidate that is shown first is favoured")
         if self.wrong_answers < 1:
             raise UserError("model.wrong_answers: give 1 or more")
 
@@ -120,7 +138,11 @@ class SimulatedModel:
             self.verifier_auroc,
             self.verifier_invalid,
         ]
-        identity = digest([accuracy, faults, shape, self.first_token_s, self.seconds_per_token, self.seed])
+        # What came later counts only where it is not at its default, so that older studies keep their draws.
+        later = ("position_bias", "revision_repairs", "revision_breaks", "logprob_auroc")
+        defaults = {entry.name: entry.default for entry in fields(self)}
+        changed = {name: getattr(self, name) for name in later if getattr(self, name) != defaults[name]}
+        identity = digest([accuracy, faults, shape, self.first_token_s, self.seconds_per_token, self.seed, *([changed] if changed else [])])
         support = ThinkingSupport(accepts=(ThinkingMode.OFF, ThinkingMode.BUDGET), min_budget=0, reports_reasoning_tokens=True)
         return ModelInfo(
             self.name, f"simulated:{identity}", support, max_concurrency=self.max_concurrency, simulated=True, price=self.price
@@ -145,12 +167,16 @@ class SimulatedModel:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What a response would be without a cap. `exhausted`: its thinking budget was used up before it could answer."""
+    """What a response would be without a cap. `exhausted`: its thinking budget was used up before it could answer.
+
+    `right` is None for what is no answer to a known question.
+    """
 
     text: str
     thinking_tokens: int
     answer_tokens: int
     exhausted: bool = False
+    right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +203,33 @@ class _Simulation:
         thinking = None
         if draft.thinking_tokens:
             thinking = f"(simulated thinking, {min(draft.thinking_tokens, output)} tokens)" + (f"\n{draft.text}" if ended else "")
-        return Response(draft.text if ended else "", stop, usage, Timings(started, self.model.first_token_s, seconds), thinking)
+        sampled, top = self._logprobs(request, draft, output)
+        text, timings = draft.text if ended else "", Timings(started, self.model.first_token_s, seconds)
+        return Response(text, stop, usage, timings, thinking, token_logprobs=sampled, top_logprobs=top)
+
+    def _logprobs(
+        self, request: Request, draft: _Draft, output: int
+    ) -> tuple[tuple[float, ...] | None, tuple[tuple[float, ...], ...] | None]:
+        count = request.sampling.logprobs
+        if count is None or draft.right is None or not output:
+            return None, None
+        rng = random.Random(f"{self.model.seed}/{request.key}/logprobs")
+        value = latent(rng, self.model.logprob_auroc, right=draft.right)
+        # The sampled token has at least half of the mass, and the others share the rest, so that every measure of confidence grows with it.
+        share, others = 0.5 + 0.5 / (1 + math.exp(-value)), max(1, count - 1)
+        sampled, other = math.log(share), math.log(0.5 / (1 + math.exp(value)) / others)
+        return (sampled,) * output, ((sampled, *(other,) * (count - 1)),) * output if count else None
 
     def _drawn(self, request: Request, rng: random.Random) -> _Draft:
-        problem = self.model.answers.get(request.messages)
+        problem = self.model.answers.get(request.messages[:-2] if request.role is Role.REVISE else request.messages)
         if problem is None:
             raise CallFailed("invalid_request", "the simulated model does not know this question", retryable=False)
-        right = rng.random() < self.model.accuracy_of(problem.difficulty, request.thinking)
+        if request.role is Role.REVISE:
+            was_right = _names(problem.reference, request.messages[-2].content)
+            chance = 1 - self.model.revision_breaks if was_right else self.model.revision_repairs
+        else:
+            chance = self.model.accuracy_of(problem.difficulty, request.thinking)
+        right = rng.random() < chance
         ranks = range(self.model.wrong_answers)
         rank = rng.choices(ranks, weights=[0.5**place for place in ranks])[0]
         answer = problem.reference if right else wrong_answer(problem, rank)
@@ -196,11 +242,17 @@ class _Simulation:
             same = random.Random(f"{self.model.seed}/{request.sampling_seed}")
             wanted = _tokens(same, self.model.thinking_tokens, self.model.token_spread)
             if wanted > budget:
-                return _Draft("", budget, 0, exhausted=True)
-        return _Draft(text, min(wanted, budget), answer_tokens)
+                return _Draft("", budget, 0, exhausted=True, right=right)
+        return _Draft(text, min(wanted, budget), answer_tokens, right=right)
 
     def _judged(self, request: Request, rng: random.Random) -> _Draft:
         asked = request.messages[-1].content
+        stated = self.model.answers.get(request.messages[:-2])
+        if stated is not None:
+            # It is asked about its own answer, which is the turn before: a confidence from 0 to 100.
+            score = noisy_score(rng, self.model.verifier_auroc, right=_names(stated.reference, request.messages[-2].content))
+            unreadable = rng.random() < self.model.verifier_invalid
+            return _Draft("I am quite sure." if unreadable else f"{100 * score:.0f}", 0, 1)
         known = self.model.answers.values()
         # The longest question that is quoted: one question may be the beginning of another.
         problem = max(
@@ -208,14 +260,25 @@ class _Simulation:
         )
         if problem is None:
             raise CallFailed("invalid_request", "the simulated model does not know this question", retryable=False)
-        right = re.search(rf"^(Answer: )?{re.escape(problem.reference)}$", asked, re.MULTILINE) is not None
-        # Two normal distributions of score, a distance apart that gives the area under the curve that was set.
-        distance = math.sqrt(2) * NormalDist().inv_cdf(self.model.verifier_auroc)
-        value = rng.gauss(distance if right else 0.0, 1.0) - distance / 2
+        first, second = shown(asked, FIRST), shown(asked, SECOND)
+        if first is not None and second is not None:
+            better = (
+                "A" if self._liking(request, problem, first) + self.model.position_bias > self._liking(request, problem, second) else "B"
+            )
+            verdict: dict[str, object] = {"better": better, "rationale": "simulated"}
+        else:
+            judged = next((text for name in ("CANDIDATE", "REASONING") if (text := shown(asked, name)) is not None), asked)
+            score = noisy_score(rng, self.model.verifier_auroc, right=_names(problem.reference, judged))
+            verdict = {"score": score, "rationale": "simulated"}
         tokens = _tokens(rng, self.model.answer_tokens, self.model.token_spread)
         if rng.random() < self.model.verifier_invalid:
             return _Draft("It looks right to me.", 0, tokens)
-        return _Draft(json.dumps({"score": round(1 / (1 + math.exp(-value)), 6), "rationale": "simulated"}), 0, tokens)
+        return _Draft(json.dumps(verdict), 0, tokens)
+
+    def _liking(self, request: Request, problem: Problem, text: str) -> float:
+        """The latent score of one of two candidates: the same beside whatever other one, and in whichever place."""
+        rng = random.Random(f"{self.model.seed}/{request.seed}/{digest([turn.plain() for turn in problem.messages])}/{text}")
+        return latent(rng, self.model.verifier_auroc, right=_names(problem.reference, text))
 
     def _fail(self, luck: random.Random, text: str) -> None:
         faults, fate = self.model.faults, luck.random()
@@ -239,6 +302,11 @@ def wrong_answer(problem: Problem, rank: int) -> str:
         return str(Decimal(problem.reference.replace(",", "")) + rank + 1)
     except InvalidOperation:
         return f"wrong {rank + 1}"
+
+
+def _names(reference: str, text: str) -> bool:
+    """Whether a line of `text` is a simulated right answer."""
+    return re.search(rf"^(Answer: )?{re.escape(reference)}$", text, re.MULTILINE) is not None
 
 
 def _tokens(rng: random.Random, mean: float, spread: float) -> int:

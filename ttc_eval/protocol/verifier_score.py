@@ -13,6 +13,10 @@ import orjson
 
 from ttc_eval.protocol.schemas import Schema, violation
 from ttc_eval.verifiers.base import Reading
+from ttc_eval.verifiers.verdict import last_verdict
+
+# The fields that hold what a judge says, in a reply that may also name what it is about.
+_VERDICTS = ("score", "steps", "verdict")
 
 
 class ScoreRefused(ValueError):
@@ -53,20 +57,17 @@ def reading(given: VerifierScore, stored: str) -> Reading:
     return Reading(None, given.rationale, f"candidate is not the stored text ({len(given.candidate)} characters, {len(stored)} stored)")
 
 
-def read_reply(reply: str, trace_id: str, stored: str, read: Reading) -> Reading:
-    """`read`, unless the reply is an object that names a trace or a candidate, and names the wrong one.
+def read_reply(reply: str, trace_id: str | None, stored: str, read: Reading) -> Reading:
+    """`read`, unless the reply is an object that names a trace or a candidate, and names the wrong one. `trace_id` None: any trace will do.
 
     A judge that is itself a TTC-v2 verifier answers with a whole object; then the link it states must be the one that was asked about.
     """
-    try:
-        value = orjson.loads(reply)
-    except orjson.JSONDecodeError:
+    if read.score is None:
         return read
-    if not isinstance(value, dict) or read.score is None:
-        return read
-    if value.get("trace_id", trace_id) != trace_id:
+    named = next((found.others for key in _VERDICTS if not (found := last_verdict(reply, key)).problem), {})
+    if trace_id is not None and named.get("trace_id", trace_id) != trace_id:
         return Reading(None, read.rationale, "trace_id is not that of the trace")
-    if value.get("candidate", stored) != stored:
+    if named.get("candidate", stored) != stored:
         return Reading(None, read.rationale, "candidate is not the stored text")
     return read
 

@@ -90,3 +90,12 @@ class LocalVerifier(Protocol):
     async def check(self, question: Question, candidate: Candidate) -> Reading:
         """The score of a candidate. What it cannot judge is invalid; it never raises for what a candidate contains."""
         ...
+
+
+@runtime_checkable
+class ChecksQuestion(Protocol):
+    """A verifier that cannot judge every question, and says so before any call."""
+
+    def check_question(self, question: Question) -> None:
+        """Raise `UserError`, with what to change, when it could not judge candidates of `question`."""
+        ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 from ttc_eval.errors import UserError
 from ttc_eval.records import Message, Question, ScoreKind
 from ttc_eval.verifiers.base import Reading
+from ttc_eval.verifiers.verdict import last_verdict
 
 
 class Aggregation(StrEnum):
@@ -68,20 +68,20 @@ class Process:
         return (*question.messages, Message("assistant", f"{self.open}{thinking or ''}{ending}"))
 
     def read(self, reply: str) -> Reading:
-        """The steps' scores and what they make. A reply without steps, or with one that is no number in [0, 1], is invalid."""
-        try:
-            found = json.loads(reply)
-        except (json.JSONDecodeError, RecursionError):
-            return Reading(None, problem="unparsed")
-        steps = found.get("steps") if isinstance(found, dict) else None
-        if not isinstance(steps, list) or not steps:
-            return Reading(None, problem="unparsed")
+        """The steps' scores and what they make. A reply without steps, or with one that is no number in [0, 1], is invalid.
+
+        A scorer that talks is read as a judge is (`verdict`): the last object with `steps` counts. It may also give a `rationale`.
+        """
+        found = last_verdict(reply, "steps")
+        steps = found.value
+        if found.problem is not None or type(steps) is not list or not steps:
+            return Reading(None, found.rationale, found.problem or "unparsed")
         if not all(_is_number(step) for step in steps):
-            return Reading(None, problem="not_a_number")
+            return Reading(None, found.rationale, "not_a_number")
         if not all(0 <= step <= 1 for step in steps):
-            return Reading(None, problem="out_of_range")
+            return Reading(None, found.rationale, "out_of_range")
         scores = tuple(float(step) for step in steps)
-        return Reading(_RULES[self.aggregation](scores), steps=scores)
+        return Reading(_RULES[self.aggregation](scores), found.rationale, steps=scores)
 
 
 def _is_number(value: Any) -> bool:

@@ -40,6 +40,8 @@ class Stream(Protocol):
 class WireFormat(Protocol):
     """One provider's API: how a request is written and how its events are read. No I/O.
 
+    One with `whole_body = True` gets its reply as one JSON body instead of a stream, in pieces as they come.
+
     Attributes:
         identity: name of the format with its dialect, part of the endpoint's identity in every draw's address.
         continues: whether the server continues a given assistant text.

@@ -25,6 +25,7 @@ from ttc_eval.errors import CallFailed
 from ttc_eval.records import JSON, CallStop, Response, Timings, Usage
 from ttc_eval.wire.counts import checked, is_count
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, kind_of
+from ttc_eval.wire.logprobs import TokenLogprobs
 from ttc_eval.wire.sse import Event
 
 _STOPS = {
@@ -70,7 +71,7 @@ class GeminiStream:
         self._secrets = secrets
         self._parts: list[dict[str, Any]] = []
         self._pieces: list[str] = []  # of the last part, when it is plain text
-        self._logprobs: list[float] = []
+        self._logprobs = TokenLogprobs()
         self._usage: dict[str, Any] = {}
         self._finish: str | None = None
         self._blocked: str | None = None
@@ -125,7 +126,8 @@ class GeminiStream:
             thinking=thinking if thought else None,
             stop_raw=self._finish or f"blocked/{self._blocked}",
             response_id=self._id,
-            token_logprobs=tuple(self._logprobs) or None,
+            token_logprobs=self._logprobs.sampled,
+            top_logprobs=self._logprobs.top,
             blocks=self._whole(),
             sent=sent,
         )
@@ -172,11 +174,12 @@ class GeminiStream:
                 raise self._invalid("a part is not an object, or its text is not text")
             self._take(part)
         result = candidate.get("logprobsResult")
-        chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
-        for token in chosen if isinstance(chosen, list) else ():
-            value = token.get("logProbability") if isinstance(token, dict) else None
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._logprobs.append(float(value))
+        if isinstance(result, dict):
+            # One entry a decoding step in both lists; the second is there when more than the sampled token was asked for.
+            steps = _objects(result.get("topCandidates"))
+            for place, chosen in enumerate(_objects(result.get("chosenCandidates"))):
+                top = _objects(steps[place].get("candidates")) if place < len(steps) else []
+                self._logprobs.add(chosen.get("logProbability"), (one.get("logProbability") for one in top))
         finish = candidate.get("finishReason")
         if finish is not None:
             self.started = True
@@ -192,3 +195,8 @@ class GeminiStream:
         self._parts = list(self._whole())
         self._pieces = [part["text"]] if plain else []
         self._parts.append(part)
+
+
+def _objects(values: object) -> list[dict[str, Any]]:
+    """The entries of a list; what is no object keeps its place as an empty one."""
+    return [value if isinstance(value, dict) else {} for value in values] if isinstance(values, list) else []

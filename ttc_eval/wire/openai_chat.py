@@ -26,6 +26,7 @@ from ttc_eval.thinking import Thinking, ThinkingMode, ThinkingSupport
 from ttc_eval.wire.base import WireFormat
 from ttc_eval.wire.dialects import BUDGET, DIALECTS, EFFORT, GENERIC, Dialect
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, failure_of_reply, kind_of
+from ttc_eval.wire.logprobs import TokenLogprobs
 from ttc_eval.wire.sse import Event
 from ttc_eval.wire.think_tags import TagSplitter, ThinkTags
 
@@ -218,7 +219,7 @@ class ChatStream:
         self._thinking: list[str] = []
         self._splitter = None if think_tags is None else TagSplitter(think_tags)
         self._refusal: list[str] = []
-        self._logprobs: list[float] = []
+        self._logprobs = TokenLogprobs()
         self._finish: str | None = None
         self._detail: object = None
         self._usage: Usage = UNKNOWN_USAGE
@@ -273,7 +274,8 @@ class ChatStream:
             thinking="".join(self._thinking) or None,
             stop_raw=finish,
             response_id=self._id,
-            token_logprobs=tuple(self._logprobs) or None,
+            token_logprobs=self._logprobs.sampled,
+            top_logprobs=self._logprobs.top,
             blocks=blocks,
             sent=sent,
         )
@@ -321,8 +323,8 @@ class ChatStream:
         elif delta is not None:
             raise self.failure("invalid_response", "a delta is not an object")
         logprobs = choice.get("logprobs")
-        if logprobs:
-            self._logprobs.extend(_token_logprobs(logprobs))
+        if isinstance(logprobs, dict):
+            self._logprobs.add_openai(logprobs.get("content"))
         finish = choice.get("finish_reason")
         if finish is not None:
             self.started = True
@@ -415,10 +417,3 @@ def _first(raw: Mapping[str, Any], paths: tuple[tuple[str, ...], ...]) -> Any:
 
 def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < _MAX_COUNT
-
-
-def _token_logprobs(logprobs: object) -> list[float]:
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens = content if isinstance(content, list) else []
-    values = [token.get("logprob") for token in tokens if isinstance(token, dict)]
-    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]

@@ -23,6 +23,7 @@ from ttc_eval.errors import CallFailed
 from ttc_eval.records import JSON, CallStop, Response, Timings, Usage
 from ttc_eval.wire.counts import checked, is_count
 from ttc_eval.wire.failures import RETRYABLE, clean, describe, kind_of
+from ttc_eval.wire.logprobs import TokenLogprobs
 from ttc_eval.wire.sse import Event
 
 _ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled")}
@@ -71,7 +72,7 @@ class ResponsesStream:
         self._secrets = secrets
         self._items: dict[int, dict[str, Any]] = {}  # by output index, whole
         self._pieces: dict[tuple[int, str, int], list[str]] = {}  # by output index, kind and part
-        self._logprobs: list[float] = []
+        self._logprobs = TokenLogprobs()
         self._status: str | None = None
         self._final: dict[str, Any] = {}
         self._id: str | None = None
@@ -128,7 +129,8 @@ class ResponsesStream:
             thinking=self._thinking(),
             stop_raw=self._status if reason is None else f"{self._status}/{reason}",
             response_id=self._id,
-            token_logprobs=tuple(self._logprobs) or None,
+            token_logprobs=self._logprobs.sampled,
+            top_logprobs=self._logprobs.top,
             blocks=tuple(self._items[index] for index in sorted(self._items)),
             sent=sent,
         )
@@ -179,8 +181,7 @@ class ResponsesStream:
         if delta:
             self.started = True
             self._pieces.setdefault((index, kind, part), []).append(delta)
-        if data.get("logprobs"):
-            self._logprobs.extend(_token_logprobs(data["logprobs"]))
+        self._logprobs.add_openai(data.get("logprobs"))
 
     def _done_item(self, data: dict[str, Any]) -> None:
         index, item = data.get("output_index", len(self._items)), data.get("item")
@@ -228,9 +229,3 @@ def _parts(parts: object, kinds: tuple[str, ...]) -> dict[tuple[str, int], str]:
 
 def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _token_logprobs(logprobs: object) -> list[float]:
-    tokens = logprobs if isinstance(logprobs, list) else []
-    values = [token.get("logprob") for token in tokens if isinstance(token, dict)]
-    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
