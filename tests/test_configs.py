@@ -17,7 +17,13 @@ NEEDED = {
     "openai_compatible": ["model.base_url=http://127.0.0.1:1/v1", "model.model=m"],
     "ttc_v2": ["model.base_url=http://127.0.0.1:1/v1", "model.model=m"],
 }
-EXPERIMENTS = {"quickstart": (25, [0, 16, 32, 64, 96]), "smollm2": (12, [0, 16, 32, 64]), "simulated": (12, [0, 16, 32, 64])}
+EXPERIMENTS = {
+    "quickstart": (25, [0, 16, 32, 64, 96]),
+    "smollm2": (12, [0, 16, 32, 64]),
+    "simulated": (12, [0, 16, 32, 64]),
+    "search": (7, [96]),
+    "game24": (6, [None]),
+}
 
 
 def names(group: str) -> list[str]:

@@ -52,6 +52,8 @@ class Ask:
         max_output_tokens: cap of its output; None: the thinking budget plus the room for the answer.
         thinking: None thinks as the cell does. temperature: None samples as the cell does.
         larger: asks the larger model of the cell.
+        thinks: False asks with thinking off, as a verifier is asked; the strategy checks that the model takes that.
+        depth: how deep in a search the node is that it makes, which is then taken out of the limits with it; None: it makes none.
     """
 
     messages: tuple[Message, ...]
@@ -63,11 +65,16 @@ class Ask:
     thinking: Thinking | None = None
     temperature: float | None = None
     larger: bool = False
+    depth: int | None = None
+    thinks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an `Ask` brought. The prefix is not repeated in `text`. `call_ids` are all its calls, in order."""
+    """What an `Ask` brought. The prefix is not repeated in `text`. `call_ids` are all its calls, in order.
+
+    `output_tokens` are those of what it says, without its failed attempts; None where they are not known.
+    """
 
     text: str
     thinking: str | None
@@ -77,6 +84,7 @@ class Reply:
     draw: int = 0
     token_logprobs: tuple[float, ...] | None = None
     top_logprobs: tuple[tuple[float, ...], ...] | None = None
+    output_tokens: int | None = None
 
 
 def draw_request(config: DrawConfig, info: ModelInfo, messages: tuple[Message, ...], index: int, cap: int) -> Request:
@@ -103,13 +111,21 @@ def ask_request(ask: Ask, config: DrawConfig, info: ModelInfo, cap: int) -> Requ
 
 
 def score_request(
-    verifier: Verifier, info: ModelInfo, question: Question, text: str | None, thinking: str | None, *, seed: int, cap: int | None = None
+    verifier: Verifier,
+    info: ModelInfo,
+    question: Question,
+    text: str | None,
+    thinking: str | None,
+    *,
+    seed: int,
+    cap: int | None = None,
+    draw: int = 0,
 ) -> Request:
     """The request that asks the model of `info` for a score of `text`; `cap` lowers the room for the reply where a limit leaves less.
 
-    `text` is None for a candidate that is still thinking.
+    `text` is None for a candidate that is still thinking. `draw` is that of the candidate, for a verifier whose scores belong to draws.
     """
-    return judge_request(verifier, info, verifier.messages(question, text, thinking), seed=seed, cap=cap)
+    return replace(judge_request(verifier, info, verifier.messages(question, text, thinking), seed=seed, cap=cap), draw=draw)
 
 
 def preference_request(

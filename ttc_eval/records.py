@@ -199,10 +199,12 @@ class Request:
         """The seed sent to a provider that takes one: a hash of pool seed, question, draw and segment, below 2**31.
 
         It differs between questions, whose draws are independent, and does not depend on caps or budgets, so that a cut
-        trace is a prefix of the same trace uncut.
+        trace is a prefix of the same trace uncut. The steps of a search draw anew after each prefix, or every step of a path would be
+        drawn with the same chance.
         """
         turns = [message.plain() for message in self.messages]
-        return int(digest([self.seed, turns, self.draw, self.segment])[:8], 16) >> 1
+        after = [self.prefix] if self.role is Role.STEP else []
+        return int(digest([self.seed, turns, self.draw, self.segment, *after])[:8], 16) >> 1
 
 
 def digest(value: Any) -> str:
@@ -338,6 +340,7 @@ class Candidate:
         partial: a node of a search that is not meant to be an answer yet; it never votes. pruned: it was given up for others.
         content: what a node holds, where that is not what a call said.
         token_logprobs, top_logprobs: as in `Response`, of all that the model wrote.
+        output_tokens: tokens of all output that made it, reasoning included; None when they are not known.
     """
 
     position: int
@@ -356,6 +359,7 @@ class Candidate:
     content: str | None = None
     token_logprobs: tuple[float, ...] | None = None
     top_logprobs: tuple[tuple[float, ...], ...] | None = None
+    output_tokens: int | None = None
 
     @property
     def votes(self) -> bool:
@@ -449,7 +453,8 @@ class StopReason(StrEnum):
 class Solution:
     """What a strategy returns for one question: a selected answer, or unresolved.
 
-    `attempts` counts the draws that the strategy consumed, `valid` those that could vote.
+    `attempts` counts the draws that the strategy consumed, `valid` those that could vote. `signals` are the values that it decided by, such
+    as the agreement of its first draws; None is one that was not known.
     """
 
     stop_reason: StopReason
@@ -461,6 +466,7 @@ class Solution:
     scores: tuple[Score, ...] = field(default=())
     comparisons: tuple[Comparison, ...] = ()
     error: str | None = None
+    signals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     @property
     def selected(self) -> bool:

@@ -8,8 +8,9 @@ stored or fresh (docs/design.md 3.3, 3.4).
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -20,7 +21,10 @@ from ttc_eval.asking import Ask, DrawConfig, Reply, ask_request, draw_request, p
 from ttc_eval.exchange import Exchange
 from ttc_eval.forcing import DrawText, Part, Segment
 from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation
+from ttc_eval.models.base import StepFormat
+from ttc_eval.protocol.verifier_score import read_reply
 from ttc_eval.records import (
+    JSON,
     Amounts,
     Candidate,
     Comparison,
@@ -32,6 +36,7 @@ from ttc_eval.records import (
     ScoreKind,
     Solution,
     StopReason,
+    digest,
 )
 from ttc_eval.spending import Charge, DrawFailed, Spending
 from ttc_eval.thinking import Thinking, ThinkingMode
@@ -40,6 +45,9 @@ from ttc_eval.verifiers import LocalVerifier, PairwiseVerifier, Reading, Verifie
 __all__ = ["Ask", "DrawConfig", "DrawFailed", "Draws", "LimitReached", "Reply", "Session", "Taken"]
 
 _T = TypeVar("_T")
+
+# No vocabulary in use averages as many bytes a token.
+_BYTES_PER_TOKEN = 16
 
 
 @dataclass(slots=True)
@@ -75,8 +83,12 @@ class Session:
         classes: AnswerClasses,
         verifier: Exchange | None = None,
         larger: Exchange | None = None,
+        recorded: Mapping[tuple[str, ...], tuple[str | None, str | None]] | None = None,
     ) -> None:
-        """`verifier` is where scores are asked for; None asks the model that answers. `larger` is the cell's larger model, if any."""
+        """Args:
+        verifier: where scores are asked for; None asks the model that answers. larger: the cell's larger model, if any.
+        recorded: answers and their classes that are known already, by the calls that brought them; nothing is extracted there.
+        """
         self.question = question
         self.spending = Spending(ledger, problem, cell)
         self._config = config
@@ -84,10 +96,22 @@ class Session:
         self._verifier = verifier or exchange
         self._larger = larger
         self._classes = classes
+        self._recorded = recorded or {}
         self._candidates: list[Candidate] = []
         self._scores: list[Score] = []
         self._comparisons: list[Comparison] = []
         self._pruned: set[int] = set()
+        self._signals: dict[str, float | None] = {}
+
+    @property
+    def has_verifier(self) -> bool:
+        """Whether the cell has a verifier."""
+        return self._config.verifier is not None
+
+    @property
+    def has_larger_model(self) -> bool:
+        """Whether the cell has a larger model."""
+        return self._larger is not None
 
     @property
     def thinking(self) -> Thinking:
@@ -99,6 +123,42 @@ class Session:
         """Room for the visible answer, in tokens."""
         return self._config.answer_tokens
 
+    @property
+    def steps(self) -> StepFormat | None:
+        """How the cell's model writes its reasoning in steps; None when it does not continue a given text."""
+        return self._exchange.info.steps
+
+    @property
+    def chance(self) -> int:
+        """A seed for ties that are broken at random: it follows from the question and the pool, so it is the same in every run."""
+        return int(digest([self.question.problem_id, self._config.pool])[:16], 16)
+
+    def fits(
+        self,
+        draws: int,
+        *,
+        scored: bool = False,
+        asked: Callable[[Candidate], Ask] | None = None,
+        max_output_tokens: int | None = None,
+    ) -> bool:
+        """Whether so many draws, each with its score or with a request about it, fit into all limits, whatever the draws will say.
+
+        Where they do not, which candidates are judged depends on the order of the calls: they have to be made one by one.
+        """
+        try:
+            cap = self._cap(self._config, max_output_tokens)
+        except LimitReached:
+            return False
+        longest = Candidate(0, 0, "x" * (_BYTES_PER_TOKEN * cap), None, None, complete=True)
+        bounds = [self._whole_bound(draw_request(self._config, self._exchange.info, self.question.messages, 0, cap), self._exchange)]
+        if scored and isinstance(self._config.verifier, LocalVerifier):
+            bounds.append(Amounts(verifier_calls=1))
+        elif scored:
+            bounds.append(self._whole_bound(self._score_request(longest), self._verifier))
+        if asked is not None:
+            bounds.append(self._bound(asked(longest)))
+        return self.spending.fits(_several(bounds * draws))
+
     def draws(
         self,
         count: int,
@@ -107,21 +167,23 @@ class Session:
         max_output_tokens: int | None = None,
         thinking: Thinking | None = None,
         larger: bool = False,
+        start: int = 0,
     ) -> Draws:
         """The first `count` draws of this question's pool, as candidates in draw order, for `async with` and `async for`.
 
         Args:
+            start: leave out as many at the beginning, those that the strategy has taken before.
             parallel: how many draws may be in flight; the candidates and what is charged do not depend on it.
             max_output_tokens: cap of each draw's output, reasoning included; by default the thinking budget plus the
                 room for the answer. A limit that leaves less lowers the cap of the draw that meets it.
             thinking: draw under another thinking than the cell's, from the pool that belongs to it. A strategy declares those that it
                 may ask for, see `strategies.base.ChangesThinking`.
-            larger: draw from the cell's larger model.
+            larger: draw from the cell's larger model; by default under the thinking of its own.
 
         The iteration ends early when a limit is used up; `ended_by` then says which. Raises `DrawFailed` in the
         iteration when a draw came to nothing.
         """
-        return Draws(self, self._config_of(thinking, larger), self._exchange_of(larger), count, parallel, max_output_tokens)
+        return Draws(self, self._config_of(thinking, larger), self._exchange_of(larger), count, parallel, max_output_tokens, start)
 
     async def ask(self, ask: Ask) -> Reply:
         """The reply to a request that the strategy words itself. It makes no candidate: see `candidate`.
@@ -139,14 +201,16 @@ class Session:
         bounds = [self._bound(ask) for ask in asks]
         return await self._side_by_side([lambda ask=ask: self._obtain_reply(ask) for ask in asks], bounds, self._reply, parallel)  # type: ignore[misc]
 
-    async def score(self, candidate: Candidate) -> Score:
+    async def score(self, candidate: Candidate, *, given: JSON | None = None) -> Score:
         """The cell's verifier's score of a candidate, reserved and charged like any other call.
+
+        `given` is shown to a verifier that runs here beside what the question states, such as tests that a model wrote.
 
         Raises `LimitReached` when a limit leaves no room for it, `DrawFailed` when the call came to nothing.
         """
         verifier = self._config.verifier
         if isinstance(verifier, LocalVerifier):
-            return await self._check(verifier, candidate)
+            return await self._check(verifier, candidate, given)
         return await self._scored(candidate)(await self._obtain_score(candidate), 1)
 
     async def score_all(self, candidates: Sequence[Candidate], *, parallel: int = 1) -> Taken[Score]:
@@ -185,6 +249,8 @@ class Session:
     def node(self, depth: int) -> None:
         """Take one node of a search, `depth` steps from its start, out of the limits. To be called before it is paid for.
 
+        A node that one request makes is better taken with it: `Ask.depth`.
+
         Raises `LimitReached` when `search_nodes` is used up or `search_depth` is less than `depth`.
         """
         for account in self.spending.accounts:
@@ -214,15 +280,17 @@ class Session:
             content: what a node holds, where that is not what a call said.
             reply: what made it, for its calls, its draw and its log-probabilities.
         """
-        answer = None if partial else extract(text, self.question.contract, complete=complete).answer
+        calls = tuple(call_ids) if reply is None else reply.call_ids
+        recorded = None if partial or content is not None or parent is not None else self._recorded.get(calls)
+        answer, answer_class = (None, None) if partial else recorded or await self._answered(text, complete)
         candidate = Candidate(
             position=len(self._candidates),
             draw=draw if reply is None else reply.draw,
             text=text,
             answer=answer,
-            answer_class=None if answer is None else await self._classes.aclassify(answer),
+            answer_class=answer_class,
             complete=complete and not partial,
-            call_ids=tuple(call_ids) if reply is None else reply.call_ids,
+            call_ids=calls,
             parent=None if parent is None else parent.position,
             depth=depth,
             stop=None if reply is None else reply.stop,
@@ -231,13 +299,28 @@ class Session:
             content=content,
             token_logprobs=None if reply is None else reply.token_logprobs,
             top_logprobs=None if reply is None else reply.top_logprobs,
+            output_tokens=None if reply is None else reply.output_tokens,
         )
         self._candidates.append(candidate)
         return candidate
 
+    async def _answered(self, text: str, complete: bool) -> tuple[str | None, str | None]:
+        """The answer in a text and the name of its class."""
+        answer = extract(text, self.question.contract, complete=complete).answer
+        return answer, None if answer is None else await self._classes.aclassify(answer)
+
     def prune(self, candidate: Candidate) -> None:
         """Give a candidate up for others. What it cost stays charged, and is shown as pruned."""
         self._pruned.add(candidate.position)
+
+    def signal(self, name: str, value: float | None) -> None:
+        """Store a value that the strategy decides by, with the solution, so that its threshold can be tuned. None is one that is not known.
+
+        Raises `ValueError` for one that is not finite.
+        """
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"signal {name}: {value} is not finite")
+        self._signals[name] = value
 
     def solution(self, selected: Candidate | None, stop_reason: StopReason, note: str | None = None) -> Solution:
         """The solution of this run: the selected candidate, or unresolved when that is None.
@@ -262,6 +345,7 @@ class Session:
             scores=tuple(self._scores),
             comparisons=tuple(self._comparisons),
             error=note,
+            signals=dict(self._signals),
         )
 
     def failed(self, error: str) -> Solution:
@@ -273,6 +357,10 @@ class Session:
         if config is None:
             raise RuntimeError("this cell has no larger model")
         return config.under(thinking)
+
+    def _ask_config(self, ask: Ask) -> DrawConfig:
+        config = self._config_of(ask.thinking, ask.larger)
+        return config if ask.thinks else replace(config, thinking=Thinking())
 
     def _exchange_of(self, larger: bool) -> Exchange:
         exchange = self._larger if larger else self._exchange
@@ -344,22 +432,27 @@ class Session:
         return fetched.text, fetched.charges
 
     async def _obtain_reply(self, ask: Ask) -> _Fetched:
-        config, exchange = self._config_of(ask.thinking, ask.larger), self._exchange_of(ask.larger)
+        config, exchange = self._ask_config(ask), self._exchange_of(ask.larger)
         try:
             cap = self._cap(config, ask.max_output_tokens, thinks=ask.max_output_tokens is None)
+            if ask.depth is not None:
+                self.node(ask.depth)
         except LimitReached as limit:
             return _Fetched(ask.draw, [], failure=limit)
-        return await self._fetch(ask_request(ask, config, exchange.info, cap), exchange, config.pool, ask.draw)
+        fetched = await self._fetch(ask_request(ask, config, exchange.info, cap), exchange, config.pool, ask.draw)
+        if ask.depth is not None and not fetched.charges:
+            self.spending.give_back(Amounts(search_nodes=1))
+        return fetched
 
     async def _reply(self, fetched: _Fetched, parallel: int) -> Reply:
         text, charges = self._taken(fetched, parallel)
         return _reply(fetched.index, text, charges)
 
     def _bound(self, ask: Ask) -> Amounts:
-        config, exchange = self._config_of(ask.thinking, ask.larger), self._exchange_of(ask.larger)
+        config, exchange = self._ask_config(ask), self._exchange_of(ask.larger)
         budget = config.thinking.budget or 0
         cap = budget + config.answer_tokens if ask.max_output_tokens is None else ask.max_output_tokens
-        return self._whole_bound(ask_request(ask, config, exchange.info, cap), exchange)
+        return replace(self._whole_bound(ask_request(ask, config, exchange.info, cap), exchange), search_nodes=int(ask.depth is not None))
 
     def _whole_bound(self, request: Request, exchange: Exchange) -> Amounts:
         """The most that a request can use with all its segments and retries. They share the cap of the output."""
@@ -383,7 +476,10 @@ class Session:
             raise RuntimeError(f"verifier {verifier.name} scores no single candidate")
         asked: Verifier = verifier  # type: ignore[assignment]
         text = None if candidate.partial and not candidate.text else candidate.text
-        return score_request(asked, self._verifier.info, self.question, text, candidate.thinking, seed=self._config.seed, cap=cap)
+        draw = candidate.draw if getattr(asked, "by_draw", False) else 0
+        return score_request(
+            asked, self._verifier.info, self.question, text, candidate.thinking, seed=self._config.seed, cap=cap, draw=draw
+        )
 
     def _judge_capped(self, make: Callable[[int | None], Request], answer_tokens: int) -> Request:
         problem = self.spending.accounts[0]
@@ -407,16 +503,19 @@ class Session:
 
         async def read(fetched: _Fetched, parallel: int) -> Score:
             text, charges = self._taken(fetched, parallel)
-            reading = verifier.read(text.text) if text.complete else Reading(None, problem="truncated")
+            reading = Reading(None, problem="truncated")
+            if text.complete:
+                reading = read_reply(text.text, None, candidate.text, verifier.read(text.text))
             return self._note_score(candidate, verifier.name, verifier.kind, reading, charges[-1].call_id)
 
         return read
 
-    async def _check(self, verifier: LocalVerifier, candidate: Candidate) -> Score:
+    async def _check(self, verifier: LocalVerifier, candidate: Candidate, given: JSON | None = None) -> Score:
         self.spending.check_time()
         self.spending.here(Amounts(verifier_calls=1))
+        question = replace(self.question, given={**self.question.given, **given}) if given else self.question
         clock = time.perf_counter()
-        reading = await verifier.check(self.question, candidate)
+        reading = await verifier.check(question, candidate)
         seconds = time.perf_counter() - clock
         self.spending.pass_time(seconds)
         return self._note_score(candidate, verifier.name, verifier.kind, reading, None, seconds)
@@ -486,7 +585,9 @@ class Session:
 
 def _reply(index: int, text: DrawText, charges: Sequence[Charge]) -> Reply:
     ids = tuple(charge.call_id for charge in charges)
-    return Reply(text.text, text.thinking, text.stop, text.complete, ids, index, text.token_logprobs, text.top_logprobs)
+    counts = [charge.attempt.usage.output_tokens for charge in charges if charge.attempt.response is not None]
+    tokens = None if None in counts else sum(count or 0 for count in counts)
+    return Reply(text.text, text.thinking, text.stop, text.complete, ids, index, text.token_logprobs, text.top_logprobs, tokens)
 
 
 def _several(bounds: Sequence[Amounts]) -> Amounts:
@@ -498,6 +599,7 @@ def _several(bounds: Sequence[Amounts]) -> Amounts:
         sum(bound.output_tokens for bound in bounds),
         usd,
         verifier_calls=sum(bound.verifier_calls for bound in bounds),
+        search_nodes=sum(bound.search_nodes for bound in bounds),
     )
 
 
@@ -509,15 +611,15 @@ class Draws:
     """
 
     def __init__(
-        self, session: Session, config: DrawConfig, exchange: Exchange, count: int, parallel: int, max_output_tokens: int | None
+        self, session: Session, config: DrawConfig, exchange: Exchange, count: int, parallel: int, max_output_tokens: int | None, start: int
     ) -> None:
         self._session = session
         self._config = config
         self._exchange = exchange
         self._count = count
-        self._parallel = max(1, parallel)
+        self._parallel = 1 if session.spending.limits_time else max(1, parallel)
         self._cap = max_output_tokens
-        self._next = 0
+        self._next = self._start = start
         self._ahead: dict[int, asyncio.Task[_Fetched]] = {}
         self.ended_by: StopReason | None = None
 
@@ -542,7 +644,7 @@ class Draws:
     async def __anext__(self) -> Candidate:
         if self._next >= self._count or self.ended_by is not None:
             raise StopAsyncIteration
-        if self._next == 0:
+        if self._next == self._start:
             self._session.spending.clock.barrier(self._parallel)
         draw = await self._obtained(self._next)
         self._next += 1

@@ -13,7 +13,7 @@ from typing import Any
 from ttc_eval.clock import Clock
 from ttc_eval.exchange import Attempt, Exchange
 from ttc_eval.forcing import Part, Segment
-from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, add, used_amounts
+from ttc_eval.ledger import Account, Ledger, LimitReached, OverReservation, Reservation, add, subtract, used_amounts
 from ttc_eval.records import Amounts
 
 
@@ -38,11 +38,9 @@ class Charge:
         """The call's id in the store."""
         return str(self.attempt.row["call_id"])
 
-    @property
-    def counted(self) -> bool:
-        """Whether its tokens are known, or bounded by what was reserved for it. Those of an imported sample may be neither."""
-        row = self.attempt.row
-        return self.attempt.usage.known or row.get("reserved_output_tokens") is not None
+    def counts(self, resource: str) -> bool:
+        """Whether its `input_tokens` or `output_tokens` are known, or bounded by a reservation. Imported samples may lack both."""
+        return getattr(self.attempt.usage, resource) is not None or self.attempt.row.get(f"reserved_{resource}") is not None
 
 
 class Spending:
@@ -99,6 +97,11 @@ class Spending:
         self._ledger.settle(self._ledger.reserve(self.accounts, amounts), amounts)
         self._local = add(self._local, amounts)
 
+    def give_back(self, amounts: Amounts) -> None:
+        """Take back what was charged by `here` for something that then was not asked for."""
+        self._ledger.refund(self.accounts, amounts)
+        self._local = subtract(self._local, amounts)
+
     def take(self, charges: Sequence[Charge], parallel: int = 1) -> None:
         """Take what was asked for into the run, and let its time pass.
 
@@ -139,8 +142,12 @@ class Spending:
 
     def fits(self, amounts: Amounts) -> bool:
         """Whether so much can be dispatched side by side without changing the fate of any part of it. Under a time limit nothing can."""
-        timed = any(account.room("wall_seconds") is not None for account in self.accounts)
-        return not timed and all(account.lacking(amounts) is None for account in self.accounts)
+        return not self.limits_time and all(account.lacking(amounts) is None for account in self.accounts)
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether there is a time limit. Under one all calls are made in turn, or how far a run gets would depend on `parallel`."""
+        return any(account.limits.wall_seconds is not None for account in self.accounts)
 
     @property
     def charged(self) -> Amounts:
@@ -150,10 +157,9 @@ class Spending:
             total = add(total, charge.amounts)
         return replace(total, wall_seconds=self.clock.critical)
 
-    @property
-    def counted(self) -> bool:
-        """Whether the tokens of everything charged are known or bounded. Otherwise their sum is unknown, not small."""
-        return all(charge.counted for charge in self.charges)
+    def counts(self, resource: str) -> bool:
+        """Whether the `input_tokens` or `output_tokens` of everything charged are known or bounded. Otherwise their sum is unknown."""
+        return all(charge.counts(resource) for charge in self.charges if not charge.overshoot)
 
     @property
     def timed(self) -> bool:
@@ -173,8 +179,8 @@ class Spending:
                 "position": position,
                 "overshoot": charge.overshoot,
                 "charged_calls": charge.amounts.calls,
-                "charged_input_tokens": charge.amounts.input_tokens if charge.counted else None,
-                "charged_output_tokens": charge.amounts.output_tokens if charge.counted else None,
+                "charged_input_tokens": charge.amounts.input_tokens if charge.counts("input_tokens") else None,
+                "charged_output_tokens": charge.amounts.output_tokens if charge.counts("output_tokens") else None,
                 "charged_usd": None if charge.attempt.row["price_version"] is None else charge.amounts.usd,
             }
             for position, charge in enumerate(self.charges)

@@ -86,6 +86,7 @@ class ThinkingSupport:
             `omitted` (the field is left out, for a model that does not think unless it is told to).
         display: what the provider is asked to show of the thinking, in its own word; None leaves its default.
         continues: whether the model continues a given assistant text, where its API has a way to say so.
+        extends: whether the model itself goes on with thinking that ends before its budget, as `at_limit` = `extend` says.
     """
 
     accepts: tuple[ThinkingMode, ...] = (ThinkingMode.OFF,)
@@ -99,6 +100,7 @@ class ThinkingSupport:
     off_form: Literal["disabled", "between_tools", "omitted"] = "disabled"
     display: str | None = None
     continues: bool = True
+    extends: bool = False
 
     def check(self, thinking: Thinking, model: str) -> None:
         """Raise `UserError` when `model` does not take this form of thinking, naming the forms that it takes."""

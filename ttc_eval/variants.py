@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
 _NAMED = ("model", "thinking_label", "strategy_label", "dataset", "split", "seed", "verifier")
 # These name a cell already, or do not change what it is.
-_LEFT_OUT = ("study", "results_dir", "seed", "retry", "limits.sweep", "thinking", "model.name", "model.max_concurrency")
+_LEFT_OUT = (
+    "study",
+    "results_dir",
+    "seed",
+    "retry",
+    "limits.sweep",
+    "thinking",
+    "model.name",
+    "model.max_concurrency",
+    "stored_verifiers",
+    "verifier_model.source",
+)
 
 
 def with_variants(cells: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sweep.conftest import Sweep
+from ttc_eval.sweep.app import compose, plain
 
 SIMULATED = ["model=simulated", "dataset=quickstart", "dataset.limit=5"]
 
@@ -24,6 +25,7 @@ SIMULATED = ["model=simulated", "dataset=quickstart", "dataset.limit=5"]
         ),
         (["strategy=self_consistency", "strategy.max_attempts=many"], ["strategy.max_attempts='many'", "integer"]),
         (["strategy=self_consistency", "strategy.max_attempts=0"], ["strategy.max_attempts"]),
+        (["strategy.no.such=1"], ["strategy.no: there is no such key"]),
         (["sead=1"], ["sead: there is no such key", "did you mean seed?"]),
         (["thinking.mode=hard"], ["thinking.mode='hard'", "'budget'"]),
         (["thinking=effort"], ["thinking=effort", "it takes: off, budget"]),
@@ -69,6 +71,50 @@ def test_a_mistake_is_named_before_anything_is_spent(sweep: Sweep, arguments: li
     assert "Traceback" not in outcome.err
     assert len(outcome.err.strip().splitlines()) <= 2
     assert not list(outcome.path.parent.iterdir())
+
+
+@pytest.mark.parametrize("order", ["self_consistency,best_of_n", "best_of_n,self_consistency", "choice(self_consistency,best_of_n)"])
+def test_a_key_that_only_some_swept_choices_have_names_the_others(sweep: Sweep, order: str) -> None:
+    outcome = sweep("-m", *SIMULATED, f"strategy={order}", "strategy.max_attempts=4")
+    assert outcome.code == 2
+    assert outcome.err.strip() == (
+        "strategy.max_attempts: strategy=best_of_n has no such key, strategy=self_consistency has; "
+        "run them apart: strategy=self_consistency strategy.max_attempts=…, then strategy=best_of_n without the key"
+    )
+    assert not list(outcome.path.parent.iterdir())
+
+
+def test_a_key_that_all_swept_choices_have_is_set_in_each(sweep: Sweep) -> None:
+    outcome = sweep(
+        "-m",
+        *SIMULATED,
+        "strategy=self_consistency,adaptive_consistency",
+        "strategy.max_attempts=3",
+        "thinking=budget",
+        "thinking.budget=8",
+    )
+    assert outcome.code == 0, outcome.err
+    found = outcome.study.sql("SELECT strategy, strategy_params->>'$.max_attempts' AS most, thinking_budget FROM cells ORDER BY strategy")
+    assert found.to_numpy().tolist() == [["adaptive_consistency", "3", 8], ["self_consistency", "3", 8]]
+
+
+@pytest.mark.parametrize("value", ["'Be brief, please'", "[a,b]", "http://127.0.0.1:9/v1", "null"])
+def test_a_value_of_a_swept_group_stays_what_it_is(value: str) -> None:
+    together = compose(["-m", "model=simulated", "dataset=quickstart,lab", f"dataset.system={value}"])
+    alone = compose(["model=simulated", "dataset=quickstart", f"dataset.system={value}"])
+    assert [plain(one)["dataset"]["system"] for one in together] == [plain(alone[0])["dataset"]["system"]] * 2
+
+
+def test_keys_of_several_swept_choices_are_told_apart_one_by_one(sweep: Sweep) -> None:
+    outcome = sweep("-m", *SIMULATED, "strategy=self_consistency,single,best_of_n", "strategy.n=2", "strategy.max_attempts=4")
+    assert outcome.code == 2
+    assert "strategy=self_consistency,single has no such key, strategy=best_of_n has" in outcome.err
+
+
+def test_a_key_that_no_swept_choice_has_is_just_wrong(sweep: Sweep) -> None:
+    outcome = sweep("-m", *SIMULATED, "strategy=self_consistency,best_of_n", "strategy.nope=4")
+    assert outcome.code == 2
+    assert "strategy.nope: there is no such key; the keys are" in outcome.err
 
 
 def test_an_unreachable_hub_is_one_clear_line_at_once(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from ttc_eval import prices
+from ttc_eval.commands.studies import take_options_anywhere
 from ttc_eval.errors import UserError
 from ttc_eval.store import StudyPaths, load, reading
 from ttc_eval.sweep.summary import output_console
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export", dest="target", type=Path, default=None, help="write the verifier's valid scores as such objects, at the end"
     )
-    _take_options_anywhere(parser)
+    take_options_anywhere(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,21 +69,6 @@ def run(options: argparse.Namespace) -> int:
     if progress.stopped_by == "interrupted":
         return 130
     return 0 if progress.status == "finished" else 1
-
-
-def _take_options_anywhere(parser: argparse.ArgumentParser) -> None:
-    """Let keys stand after options as well as before them: by itself argparse takes a list of words in one run only."""
-    plain = parser.parse_known_args
-
-    def intermixed(args: Any = None, namespace: Any = None) -> Any:
-        # The mixed form calls the plain one under its own name.
-        parser.parse_known_args = plain  # type: ignore[method-assign]
-        try:
-            return parser.parse_known_intermixed_args(args, namespace)
-        finally:
-            parser.parse_known_args = intermixed  # type: ignore[method-assign]
-
-    parser.parse_known_args = intermixed  # type: ignore[method-assign]
 
 
 async def _run(job: Job, follow: bool, console: Console) -> Progress:

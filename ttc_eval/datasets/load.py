@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from ttc_eval.answers import canonical
 from ttc_eval.errors import UserError
-from ttc_eval.records import AnswerContract, Message, Problem, digest
+from ttc_eval.records import AnswerContract, ContractKind, Message, Problem, digest
 from ttc_eval.resources import resource_path
+from ttc_eval.tasks import task_of
 
 _BUILDERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
@@ -228,13 +229,16 @@ def _problem(dataset: Dataset, index: int, row: Mapping[str, Any]) -> Problem:
         raise UserError(
             f"dataset={dataset.name}: row {index}: the reference {reference[:60]!r} is no valid answer of kind {kind}; set dataset.answer"
         )
+    given = {name: row[name] for name in dataset.given}
+    if dataset.answer.kind is ContractKind.STATE:
+        # Raises for a row that states no problem of the task: every candidate would be judged by it.
+        task_of(dataset.answer.task).start(given)
     turns = [Message("system", dataset.system)] if dataset.system else []
     for example in dataset.examples:
         turns += [Message("user", example.user), Message("assistant", example.assistant)]
     # Only the row's own columns are put in: a brace in a value is text, never a template.
     columns = {name: _text(dataset, index, name, row[name]) for name in _prompt_columns(dataset)}
     turns.append(Message("user", dataset.prompt.format_map(columns)))
-    given = {name: row[name] for name in dataset.given}
     rule = [str(value) for value in astuple(dataset.answer)]
     contents = digest([[[turn.role, turn.content] for turn in turns], reference, rule, *([given] if given else [])])
     return Problem(

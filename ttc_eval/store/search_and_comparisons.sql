@@ -3,9 +3,11 @@ ALTER TABLE cells ADD COLUMN larger_model VARCHAR;        -- the second model of
 ALTER TABLE calls ADD COLUMN top_logprobs JSON;           -- log-probabilities of the likeliest tokens, a list for each output token
 ALTER TABLE candidates ADD COLUMN "partial" BOOLEAN;      -- a node of a search that is not meant to be an answer yet
 ALTER TABLE candidates ADD COLUMN pruned BOOLEAN;         -- given up for others
+ALTER TABLE candidates ADD COLUMN stop VARCHAR;           -- why its text ended, as calls.stop_reason says it
 ALTER TABLE candidates ADD COLUMN content VARCHAR;        -- what a node holds, where that is not what a call said
 ALTER TABLE scores ADD COLUMN latency_s DOUBLE;           -- of a verifier that runs here; NULL for one that is a call
 ALTER TABLE solutions ADD COLUMN charged_search_nodes INTEGER;
+ALTER TABLE solutions ADD COLUMN signals JSON;             -- values that the strategy decided by, by name; NULL: it has none
 
 CREATE TABLE comparisons (       -- two candidates that a verifier chose between, asked in both orders
     cell_id         VARCHAR NOT NULL,

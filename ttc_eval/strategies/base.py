@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from ttc_eval.records import Question, Sampling, Solution
-from ttc_eval.session import Session
+from ttc_eval.session import Ask, Session
 from ttc_eval.thinking import Thinking
 from ttc_eval.verifiers import Judge, LocalVerifier
 
@@ -22,9 +22,10 @@ class Most:
     A strategy that changes the thinking asks for as many draws under each.
 
     Attributes:
-        draws: draws; scores: scores of a verifier; comparisons: of a pairwise verifier, each in both orders.
-        asks: requests that it words itself, each capped at the thinking budget plus the room for the answer.
-        larger_draws: draws of the larger model.
+        draws: draws of the cell's model; scores: scores of a verifier; comparisons: of a pairwise verifier, each in both orders.
+        asks: requests that it words itself, each capped at the thinking budget plus the room for the answer; judgements: how many of
+            these are of role `verify`, and so verifier calls as well.
+        larger_draws: draws of the larger model, or of the second stage of a strategy that has one.
     """
 
     draws: int
@@ -32,6 +33,7 @@ class Most:
     asks: int = 0
     comparisons: int = 0
     larger_draws: int = 0
+    judgements: int = 0
 
 
 class Strategy(Protocol):
@@ -64,13 +66,25 @@ class ChangesThinking(Protocol):
     """A strategy that draws under other thinkings than its cell's, and declares them, so that they can be refused before any call."""
 
     def thinkings(self, first: Thinking) -> Sequence[Thinking]:
-        """What it may ask for in a cell that thinks as `first`, which is one of them. Raises `UserError` when it cannot start there."""
+        """What it may ask for in a cell that thinks as `first`. Raises `UserError` when it cannot start there."""
+        ...
+
+
+@runtime_checkable
+class HasSecondStage(Protocol):
+    """A strategy that goes over to the cell's larger model, or without one to another thinking of the same model."""
+
+    def then_thinking(self, first: Thinking) -> Thinking:
+        """How the larger model thinks, or without one the same model in its second stage, in a cell that thinks as `first`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a strategy would run with in its cell; `question` is the first of the data set."""
+    """What a strategy would run with in its cell; `question` is the first of the data set.
+
+    `try_out` raises `UserError` for a request that the model's API could not express; nothing is sent.
+    """
 
     model: ModelInfo
     larger: ModelInfo | None
@@ -79,6 +93,7 @@ class Setting:
     sampling: Sampling
     answer_tokens: int
     question: Question
+    try_out: Callable[[Ask], None]
 
 
 @runtime_checkable

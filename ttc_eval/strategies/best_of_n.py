@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar
 
-from ttc_eval.errors import UserError
-from ttc_eval.records import Candidate, Score, Solution, StopReason
-from ttc_eval.selectors import best_score, plurality
-from ttc_eval.session import LimitReached, Session
-from ttc_eval.strategies.base import Most
-
-
-class NoScore(StrEnum):
-    """What is selected when no candidate has a valid score."""
-
-    UNRESOLVED = "unresolved"
-    PLURALITY = "plurality"
+from ttc_eval.records import Solution, StopReason
+from ttc_eval.selectors import ScoreTies, best_score, plurality, valid_scores
+from ttc_eval.session import Session
+from ttc_eval.strategies.base import Most, Setting
+from ttc_eval.strategies.judged import Otherwise, check_counts, check_scores, draw_and_score
 
 
 @dataclass(frozen=True, slots=True)
 class BestOfN:
-    """Scores every complete draw that has an answer, and selects the best; ties go to the earlier draw.
+    """Scores every complete draw that has an answer, and selects the best.
 
     Attributes:
         n: how many draws.
+        ties: which of several best ones is selected, see `ttc_eval.selectors.ScoreTies`.
         on_no_score: the declared rule for a run in which no score is valid; the solution says that it was used.
+        parallel: calls in flight at once, where the limits leave room for all of them; the solution does not depend on it.
         max_output_tokens: cap of one draw's output, reasoning included; None: the thinking budget plus `answer_tokens`.
     """
 
     name: ClassVar[str] = "best_of_n"
     needs_verifier: ClassVar[bool] = True
     n: int = 4
-    on_no_score: NoScore = NoScore.UNRESOLVED
+    ties: ScoreTies = ScoreTies.FIRST
+    on_no_score: Otherwise = Otherwise.UNRESOLVED
+    parallel: int = 1
     max_output_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise UserError(f"strategy.n={self.n}: give 1 or more")
+        check_counts(n=self.n, parallel=self.parallel, max_output_tokens=self.max_output_tokens)
 
     @property
     def label(self) -> str:
@@ -50,23 +45,15 @@ class BestOfN:
         """All draws, each scored."""
         return Most(self.n, self.n)
 
+    def check(self, setting: Setting) -> None:
+        """Raise `UserError` for a verifier that scores no single candidate."""
+        check_scores(self.name, setting)
+
     async def solve(self, session: Session) -> Solution:
-        """Draw and score in turn, until the draws or a limit are used up."""
-        candidates: list[Candidate] = []
-        scores: list[Score] = []
-        ended_by: StopReason | None = None
-        async with session.draws(self.n, max_output_tokens=self.max_output_tokens) as draws:
-            async for candidate in draws:
-                candidates.append(candidate)
-                if not candidate.votes:
-                    continue
-                try:
-                    scores.append(await session.score(candidate))
-                except LimitReached as limit:
-                    ended_by = limit.stop_reason
-                    break
-        stop = ended_by or draws.ended_by or StopReason.ATTEMPT_LIMIT
-        if scores and all(score.value is None for score in scores):
-            fallback = plurality(candidates) if self.on_no_score is NoScore.PLURALITY else None
+        """Draw and score, until the draws or a limit are used up: `attempt_limit`, or the limit in its name."""
+        run = await draw_and_score(session, self.n, parallel=self.parallel, max_output_tokens=self.max_output_tokens)
+        stop = run.ended_by or StopReason.ATTEMPT_LIMIT
+        if run.judgements and not valid_scores(run.judgements):
+            fallback = plurality(run.candidates) if self.on_no_score is Otherwise.PLURALITY else None
             return session.solution(fallback, stop, note=f"no valid score; {self.on_no_score.value} used")
-        return session.solution(best_score(candidates, scores), stop)
+        return session.solution(best_score(run.candidates, run.judgements, self.ties), stop)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ttc_eval.errors import UserError
 from ttc_eval.records import Candidate, Solution, StopReason
-from ttc_eval.selectors import is_locked, lead, plurality, tally
+from ttc_eval.selectors import Ties, is_locked, lead, plurality, tally
 from ttc_eval.session import Session
 from ttc_eval.strategies.base import Most
 
@@ -24,6 +24,7 @@ class SelfConsistency:
     Attributes:
         min_votes: votes that the winner needs.
         max_output_tokens: cap of one draw's output, reasoning included; None: the thinking budget plus `answer_tokens`.
+        ties: what becomes of classes that lead together; by default nothing is selected.
         early_stop: stop when the leader is locked; without it all attempts are drawn.
         parallel: draws in flight at once. The solution does not depend on it; draws beyond the stop are overshoot.
     """
@@ -32,6 +33,7 @@ class SelfConsistency:
     asks_verifier: ClassVar[bool] = False
     max_attempts: int = 5
     min_votes: int = 1
+    ties: Ties = Ties.UNRESOLVED
     max_output_tokens: int | None = None
     early_stop: bool = True
     parallel: int = 1
@@ -63,4 +65,5 @@ class SelfConsistency:
                 left = self.max_attempts - len(candidates)
                 if self.early_stop and candidate.votes and is_locked(lead(tally(candidates)), left, self.min_votes):
                     return session.solution(plurality(candidates, self.min_votes), StopReason.LOCKED_PLURALITY)
-        return session.solution(plurality(candidates, self.min_votes), draws.ended_by or StopReason.ATTEMPT_LIMIT)
+        chosen = plurality(candidates, self.min_votes, self.ties, session.chance)
+        return session.solution(chosen, draws.ended_by or StopReason.ATTEMPT_LIMIT)

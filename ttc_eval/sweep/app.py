@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -65,9 +66,9 @@ def compose(arguments: Sequence[str]) -> list[DictConfig]:
     # Its log would show the composed config, the values of headers included, to whoever logs at that level.
     logging.getLogger("hydra").setLevel(logging.WARNING)
     OmegaConf.register_new_resolver("scratch_folder", lambda: scratch, replace=True)
-    sys.argv = ["ttc-eval sweep", *_options_first(arguments)]
     _composed.clear()
     try:
+        sys.argv = ["ttc-eval sweep", *_options_first(_per_choice(arguments))]
         _hydra_main()
         return list(_composed)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
@@ -87,6 +88,30 @@ def _options_first(arguments: Sequence[str]) -> list[str]:
         if argument in _OPTIONS_WITH_VALUES:
             options.extend(value for value in [next(left, None)] if value is not None)
     return options + overrides
+
+
+def _per_choice(arguments: Sequence[str]) -> list[str]:
+    """The arguments with each key of a swept group as a sweep over its one value.
+
+    Hydra looks up what is not swept in the default choice of the group, which may lack the keys of those that are asked for.
+    """
+    if not {"-m", "--multirun"} & set(arguments):
+        return list(arguments)
+    swept = {swept.partition("=")[0].rpartition("@")[2] for swept, _ in _swept_groups(arguments)}
+    return [_one_choice(one) if "experiment" in swept or one.partition(".")[0].lstrip("+") in swept else one for one in arguments]
+
+
+def _one_choice(argument: str) -> str:
+    key, equals, value = argument.partition("=")
+    if not equals or not value or "." not in key or key.startswith(("-", "~", "hydra.")):
+        return argument
+    parser, alone = OverridesParser.create(), f"{key}=choice({value})"
+    try:
+        if parser.parse_override(argument).is_sweep_override() or len(list(parser.parse_override(alone).sweep_string_iterator())) != 1:
+            return argument
+    except HydraException:
+        return argument
+    return alone
 
 
 def collect(config: DictConfig) -> None:
@@ -198,6 +223,9 @@ def explain(error: Exception, arguments: Sequence[str]) -> str:
 
 
 def _explain_key(key: str, arguments: Sequence[str]) -> str:
+    apart = _explain_choices(key, arguments)
+    if apart is not None:
+        return apart
     parent, _, last = key.rpartition(".")
     keys = _keys_of(parent, key, arguments)
     if not keys and parent:
@@ -208,6 +236,31 @@ def _explain_key(key: str, arguments: Sequence[str]) -> str:
     if not keys:
         return f"{key}: there is no such key"
     return f"{key}: there is no such key; {_suggestion(last, keys, where)}the keys are: {', '.join(keys)}"
+
+
+def _explain_choices(key: str, arguments: Sequence[str]) -> str | None:
+    """What to say of a key that only some of the swept choices of a group have; None where they do not differ."""
+    parent, _, last = key.rpartition(".")
+    # Other keys of the same part may be as foreign to a choice as this one.
+    beside = [one for one in arguments if "=" not in one or one.startswith("-") or not one.startswith(f"{parent}.")]
+    for swept, choices in _swept_groups(beside):
+        rest = [one for one in beside if one != swept]
+        name = swept.partition("=")[0]
+        have = {choice: last in _keys_of(parent, key, [*rest, f"{name}={choice}"]) for choice in choices}
+        lacking, having = ([choice for choice in choices if have[choice] is wanted] for wanted in (False, True))
+        if lacking and having:
+            without, with_it = f"{name}={','.join(lacking)}", f"{name}={','.join(having)}"
+            return f"{key}: {without} has no such key, {with_it} has; run them apart: {with_it} {key}=…, then {without} without the key"
+    return None
+
+
+def _swept_groups(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The arguments that sweep over configs of a group, each with its choices."""
+    overrides = [one for one in arguments if "=" in one and not one.startswith("-")]
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    return [
+        (str(one.input_line), list(one.sweep_string_iterator())) for one in parsed if one.is_sweep_override() and one.key_or_group in GROUPS
+    ]
 
 
 def _suggestion(word: str, choices: Sequence[str], prefix: str = "") -> str:
@@ -230,7 +283,11 @@ def _own_folders(arguments: Sequence[str]) -> list[Path]:
 
 def _keys_of(parent: str, wrong: str, arguments: Sequence[str]) -> list[str]:
     """The keys beside a wrong one, from the config composed without the overrides that contain it."""
-    kept = [one for one in arguments if "=" in one and not one.startswith("-") and not one.lstrip("+~").startswith((f"{wrong}=", "hydra"))]
+    kept = [
+        one
+        for one in arguments
+        if "=" in one and not one.startswith("-") and not one.lstrip("+~").startswith((f"{wrong}=", f"{wrong}.", "hydra"))
+    ]
     kept = [one.split(",")[0] if not one.split("=", 1)[1].startswith(("[", "{", "'", '"')) else one for one in kept]
     GlobalHydra.instance().clear()
     try:

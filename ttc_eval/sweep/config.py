@@ -57,6 +57,7 @@ class CellConfig:
     seed: int
     study: str
     results_dir: str
+    allow_code_execution: bool
     plain: JSON
 
     @property
@@ -89,6 +90,8 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
     for name in ("study", "results_dir"):
         if not isinstance(composed[name], str | int | float) or isinstance(composed[name], bool):
             raise UserError(f"{name}={composed[name]}: give a name")
+    if not isinstance(composed["allow_code_execution"], bool):
+        raise UserError(f"allow_code_execution={composed['allow_code_execution']}: give true or false")
     _check_integers(composed, "")
     return CellConfig(
         model=build(composed["model"], "model"),
@@ -105,6 +108,7 @@ def parse(composed: Mapping[str, Any]) -> CellConfig:
         seed=seed,
         study=str(composed["study"]),
         results_dir=str(composed["results_dir"]),
+        allow_code_execution=composed["allow_code_execution"],
         plain=_without_secrets(composed),
     )
 

@@ -23,10 +23,10 @@ from ttc_eval.forcing import Part, next_segment
 from ttc_eval.ledger import Limits, add
 from ttc_eval.models.base import Model, ModelInfo, WritesRequests
 from ttc_eval.records import Amounts, Message, Problem, Request, Response, Usage
-from ttc_eval.strategies.base import ChangesThinking, Most
+from ttc_eval.strategies.base import ChangesThinking, HasSecondStage, Most
 from ttc_eval.sweep.history import History
 from ttc_eval.sweep.means import Means
-from ttc_eval.sweep.prepare import Cell, Plan, cap_of, first_judged, first_request
+from ttc_eval.sweep.prepare import Cell, Plan, cap_of, first_judged, first_request, main_thinkings
 from ttc_eval.thinking import AtLimit, Thinking
 from ttc_eval.verifiers import LocalVerifier
 
@@ -155,6 +155,7 @@ def _cell(cell: Cell, history: History, means: Means, planned: dict[_Group, int]
         if steps:
             one = add(one, _times(score_bound(cell, problem, longest * (1 + (most.comparisons > 0)), priced=priced), judged))
             one = add(one, _times(ask_bound(steps, problem, priced=priced), most.asks))
+            one = add(one, Amounts(verifier_calls=most.judgements))
         total = add(total, _within_known(one, config.limits.problem, Amounts()))
         again = add(again, _within_known(_times(one, config.retry.max_attempts), config.limits.problem, Amounts()))
     charged, scores = history.charged[cell.cell_id], judged * len(left) if steps else 0
@@ -185,17 +186,19 @@ class _Step:
 def _steps(cell: Cell, most: Most) -> list[_Step]:
     """The configurations that the strategy draws under; none that a limit leaves no room for."""
     config, room = cell.config, cell.config.limits.problem.output_tokens
-    changing = isinstance(config.strategy, ChangesThinking)
-    thinkings = config.strategy.thinkings(config.thinking) if isinstance(config.strategy, ChangesThinking) else [config.thinking]
-    steps = []
-    for thinking in thinkings:
-        budget = thinking.budget or 0
-        cap = budget + config.answer_tokens if changing else cap_of(config)
-        if room is None or room > budget:
-            cap = cap if room is None else min(cap, room)
-            steps.append(_Step(cell.model, cell.draw.under(thinking), cap, most.draws))
-            if cell.larger_model is not None and cell.draw.larger is not None and most.larger_draws:
-                steps.append(_Step(cell.larger_model, cell.draw.larger.under(thinking), cap, most.larger_draws))
+    asked = [(cell.model, cell.draw.under(thinking), most.draws) for thinking in main_thinkings(config)]
+    larger = cell.draw.larger
+    if cell.larger_model is not None and larger is not None:
+        asked += [(cell.larger_model, larger.under(thinking), most.larger_draws) for thinking in (larger.thinking, *larger.pools)]
+    elif isinstance(config.strategy, HasSecondStage):
+        asked[-1] = (*asked[-1][:2], most.larger_draws)
+    steps: list[_Step] = []
+    for model, draw, count in asked:
+        budget = draw.thinking.budget or 0
+        cap = budget + config.answer_tokens if isinstance(config.strategy, ChangesThinking) else cap_of(config, draw.thinking)
+        # What a strategy words itself is asked of the first, also where it draws nothing.
+        if (count or (most.asks and not steps)) and (room is None or room > budget):
+            steps.append(_Step(model, draw, cap if room is None else min(cap, room), count))
     return steps
 
 
@@ -241,11 +244,11 @@ def score_bound(cell: Cell, problem: Problem, cap: int, *, priced: bool) -> Amou
 
 
 def ask_bound(steps: Sequence[_Step], problem: Problem, *, priced: bool) -> Amounts:
-    """The most that a request which the strategy words itself can use: the question, and twice as much text as a draw may write."""
+    """The most that a request which the strategy words itself can use: twice the question, and twice as much text as a draw may write."""
     dearest = Amounts()
     for step in steps:
         info, one = step.model.info, draw_bound(step.model.info, step.draw, problem, step.cap, priced=priced)
-        bound = _sized(info, one.input_tokens + 2 * _BYTES_PER_TOKEN * step.cap, one.output_tokens, one.calls, priced=priced)
+        bound = _sized(info, 2 * one.input_tokens + 2 * _BYTES_PER_TOKEN * step.cap, one.output_tokens, one.calls, priced=priced)
         dearest = Amounts(**{name: max(getattr(dearest, name), getattr(bound, name)) for name in _BOUND})
     return dearest
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ttc_eval import prices
-from ttc_eval.asking import DrawConfig, draw_request, judge_request
+from ttc_eval import prices, sandbox
+from ttc_eval.asking import Ask, DrawConfig, ask_request, draw_request, judge_request
 from ttc_eval.datasets import Dataset, load
 from ttc_eval.errors import UserError
 from ttc_eval.forcing import next_segment
 from ttc_eval.models.base import ChecksItself, Model, ModelInfo, NeedsAnswers, WritesRequests
-from ttc_eval.records import Message, Problem, Request, digest, json_keys
+from ttc_eval.records import ContractKind, Message, Problem, Request, ScoreKind, digest, json_keys
 from ttc_eval.store import StudyPaths
-from ttc_eval.strategies import ChangesThinking, ChecksSetting, Setting
+from ttc_eval.strategies import ChangesThinking, ChecksSetting, HasSecondStage, Setting
 from ttc_eval.sweep.config import CellConfig, parse
 from ttc_eval.thinking import Thinking
-from ttc_eval.verifiers import Judge, LocalVerifier, PairwiseVerifier, Verifier
+from ttc_eval.verifiers import ChecksQuestion, Judge, LocalVerifier, PairwiseVerifier, Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     for config in configs:
         if _of_the_sweep(config) != _of_the_sweep(first):
             raise UserError("study, results_dir, limits.sweep and retry belong to the whole sweep; they cannot be swept over")
+        _check_code(config, to_run=to_run)
     problems = _load_all([config.dataset for config in configs])
     models = _models(configs, problems)
     cells: dict[str, Cell] = {}
@@ -81,6 +82,13 @@ def prepare(composed: Sequence[Mapping[str, Any]], overrides: Sequence[str] = ()
     return Plan(paths, tuple(cells.values()), tuple(_without_headers(overrides)), sweep_hash)
 
 
+def cell_of(config: CellConfig, problems: tuple[Problem, ...]) -> Cell:
+    """One cell whose problems are given, as those of a stored study are. Raises `UserError` as `prepare` does."""
+    config = _without_idle_parts(config)
+    _check_code(config, to_run=True)
+    return _cell(config, _models([config], {_dataset_key(config.dataset): problems}), problems)
+
+
 def _without_idle_parts(config: CellConfig) -> CellConfig:
     """A verifier or a model that the strategy never asks is no part of the cell: it would only make two cells of one."""
     idle = [] if getattr(config.strategy, "asks_larger_model", False) else ["larger_model"]
@@ -88,6 +96,22 @@ def _without_idle_parts(config: CellConfig) -> CellConfig:
         idle += ["verifier", "verifier_model"]
     nothing: dict[str, Any] = dict.fromkeys(idle)
     return replace(config, **nothing, plain={**config.plain, **nothing})
+
+
+def _check_code(config: CellConfig, *, to_run: bool) -> None:
+    """Raise `UserError` for a cell that would run programs of a model where that was not asked for, or where there is no sandbox."""
+    graded = config.dataset.answer.kind is ContractKind.CODE
+    scored = config.verifier is not None and config.verifier.kind is ScoreKind.CODE
+    if not graded and not scored:
+        return
+    if not config.allow_code_execution:
+        who = f"dataset={config.dataset.name}" if graded else f"verifier={config.verifier.name}"  # type: ignore[union-attr]
+        raise UserError(
+            f"code_execution_not_enabled: {who} runs programs that a model wrote; "
+            "to allow that, in a sandbox, add allow_code_execution=true (docs/sandbox.md)"
+        )
+    if to_run:
+        sandbox.require()
 
 
 def _of_the_sweep(config: CellConfig) -> tuple[object, ...]:
@@ -129,8 +153,6 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
     info.thinking.check(config.thinking, info.name)
     if getattr(config.strategy, "needs_verifier", False) and config.verifier is None:
         raise UserError(f"strategy={config.strategy.name}: it needs a verifier; add for example verifier=outcome")
-    if larger is not None:
-        larger.info.thinking.check(config.thinking, larger.info.name)
     cap, budget = getattr(config.strategy, "max_output_tokens", None), config.thinking.budget or 0
     if cap is not None and not budget < cap < 2**31:
         raise UserError(f"strategy.max_output_tokens={cap}: it must leave room for an answer beside thinking.budget={budget}")
@@ -146,15 +168,21 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
     contents = digest(
         [[p.problem_id, [[m.role, m.content] for m in p.messages], p.reference, *([p.given] if p.given else [])] for p in problems]
     )
-    draw = _draw_config(config, info, shape)
+    first, others = config.thinking, [one for one in main_thinkings(config) if one != config.thinking]
+    draw = _draw_config(config, info, shape, first, others)
     if larger is not None:
-        draw = replace(draw, larger=_draw_config(config, larger.info, shape))
+        if isinstance(config.strategy, HasSecondStage):
+            first, others = config.strategy.then_thinking(first), []
+        larger.info.thinking.check(first, larger.info.name)
+        draw = replace(draw, larger=_draw_config(config, larger.info, shape, first, others))
     for asked, asked_draw in ((model, draw), (larger, draw.larger)):
         if isinstance(asked, WritesRequests) and asked_draw is not None:
             # What its API cannot express is refused now, not by the first call.
-            asked.body(first_request(asked_draw, asked.info, problems[0], cap_of(config)))
+            asked.body(first_request(asked_draw, asked.info, problems[0], cap_of(config, asked_draw.thinking)))
     if config.verifier is not None and not isinstance(config.verifier, LocalVerifier):
         _check_judge(config.verifier, judge or model, problems[0], config.seed)
+    if isinstance(config.verifier, ChecksQuestion):
+        config.verifier.check_question(problems[0].question())
     if isinstance(config.strategy, ChecksSetting):
         config.strategy.check(
             Setting(
@@ -165,6 +193,7 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
                 sampling=config.sampling,
                 answer_tokens=config.answer_tokens,
                 question=problems[0].question(),
+                try_out=_trying(model, draw, cap_of(config)),
             )
         )
     identity = {**config.identity, "endpoint": info.endpoint, "problems": contents}
@@ -174,12 +203,28 @@ def _cell(config: CellConfig, models: Mapping[str, Model], problems: tuple[Probl
     return Cell(digest(json_keys(identity))[:16], config, model, judge, larger, problems, draw)
 
 
-def _draw_config(config: CellConfig, info: ModelInfo, shape: Mapping[str, Any]) -> DrawConfig:
-    """What all draws of the cell from the model of `info` share."""
+def _trying(model: Model, draw: DrawConfig, cap: int) -> Callable[[Ask], None]:
+    """Tells whether the API of `model` can express a request; nothing is sent."""
+
+    def try_out(ask: Ask) -> None:
+        if isinstance(model, WritesRequests):
+            model.body(ask_request(ask, draw, model.info, ask.max_output_tokens or cap))
+
+    return try_out
+
+
+def _draw_config(
+    config: CellConfig, info: ModelInfo, shape: Mapping[str, Any], thinking: Thinking, others: Sequence[Thinking]
+) -> DrawConfig:
+    """What all draws of the cell from the model of `info` share. Raises `UserError` when it does not take one of the other thinkings."""
+    for other in others:
+        try:
+            info.thinking.check(other, info.name)
+        except UserError as error:
+            raise UserError(f"strategy={config.strategy.name}: it may ask for {other.label}; {error}") from None
     named = [info.endpoint, info.model or info.name]
-    pools = {other: digest([*named, {**shape, "thinking": _plain(other)}]) for other in _others(config, info)}
-    pool = digest([*named, shape])
-    return DrawConfig(config.thinking, config.sampling, config.answer_tokens, config.seed, pool, config.verifier, pools)
+    pools = {other: digest([*named, {**shape, "thinking": _plain(other)}]) for other in (thinking, *others)}
+    return DrawConfig(thinking, config.sampling, config.answer_tokens, config.seed, pools.pop(thinking), config.verifier, pools)
 
 
 def _check_judge(verifier: Judge, judge: Model, problem: Problem, seed: int) -> None:
@@ -193,17 +238,13 @@ def _check_judge(verifier: Judge, judge: Model, problem: Problem, seed: int) -> 
         raise UserError(f"verifier={verifier.name}: {info.name!r} cannot be asked for scores: {error}") from None
 
 
-def _others(config: CellConfig, info: ModelInfo) -> list[Thinking]:
-    """The thinkings beside the cell's own that its strategy may ask for. Raises `UserError` when the model does not take one of them."""
-    if not isinstance(config.strategy, ChangesThinking):
-        return []
-    others = [thinking for thinking in config.strategy.thinkings(config.thinking) if thinking != config.thinking]
-    for thinking in others:
-        try:
-            info.thinking.check(thinking, info.name)
-        except UserError as error:
-            raise UserError(f"strategy={config.strategy.name}: it may ask for {thinking.label}; {error}") from None
-    return others
+def main_thinkings(config: CellConfig) -> list[Thinking]:
+    """The thinkings that the cell's strategy may ask the first model for. Raises `UserError` when it cannot run under the cell's own."""
+    strategy, first = config.strategy, config.thinking
+    found = list(strategy.thinkings(first)) if isinstance(strategy, ChangesThinking) else [first]
+    if isinstance(strategy, HasSecondStage) and config.larger_model is None:
+        found.append(strategy.then_thinking(first))
+    return list(dict.fromkeys(found))
 
 
 def _plain(thinking: Thinking) -> dict[str, object]:
@@ -211,10 +252,15 @@ def _plain(thinking: Thinking) -> dict[str, object]:
     return {name: value.value if isinstance(value, StrEnum) else value for name, value in asdict(thinking).items()}
 
 
-def cap_of(config: CellConfig) -> int:
-    """Tokens for all output of one draw of the cell: its strategy's cap, or else the thinking budget and the room for the answer."""
+def cap_of(config: CellConfig, thinking: Thinking | None = None) -> int:
+    """Tokens for all output of one draw of the cell: its strategy's cap, or else the thinking budget and the room for the answer.
+
+    `thinking` is another than the cell's own, for which a strategy has no cap.
+    """
     cap: int | None = getattr(config.strategy, "max_output_tokens", None)
-    return (config.thinking.budget or 0) + config.answer_tokens if cap is None else cap
+    if cap is None or thinking not in (None, config.thinking):
+        return ((thinking or config.thinking).budget or 0) + config.answer_tokens
+    return cap
 
 
 def first_request(draw: DrawConfig, info: ModelInfo, problem: Problem, cap: int) -> Request:

@@ -76,11 +76,12 @@ def solved(
                 "charged_calls": charged.calls,
                 "charged_verifier_calls": charged.verifier_calls,
                 "charged_search_nodes": charged.search_nodes,
-                "charged_input_tokens": charged.input_tokens if spending.counted else None,
-                "charged_output_tokens": charged.output_tokens if spending.counted else None,
+                "charged_input_tokens": charged.input_tokens if spending.counts("input_tokens") else None,
+                "charged_output_tokens": charged.output_tokens if spending.counts("output_tokens") else None,
                 "charged_usd": charged.usd if spending.priced else None,
                 "latency_s": charged.wall_seconds if spending.timed else None,
                 "work_s": spending.clock.work if spending.timed else None,
+                "signals": solution.signals or None,
                 "ended_at": time.time(),
             }
         ],
@@ -97,6 +98,7 @@ def solved(
                 "complete": candidate.complete,
                 "partial": candidate.partial,
                 "pruned": candidate.pruned,
+                "stop": candidate.stop,
                 "content": candidate.content,
                 "call_ids": candidate.call_ids,
             }

@@ -264,7 +264,7 @@ async def _solve(cell_state: CellState, item: _Work, journal: Journal, ledger: L
         solution = await cell.config.strategy.solve(session)
     except (DrawFailed, OverReservation) as error:
         failure, solution = error, session.failed(str(error))
-    grades = await grade(problem, solution)
+    grades = await grade(problem, solution, run_code=cell.config.allow_code_execution)
     journal.note(rows.solved(cell.cell_id, problem.problem_id, solution, session, grades))
     cell_state.left -= 1
     cell_state.done += 1

@@ -77,7 +77,7 @@ def table(cells: pd.DataFrame, width: int) -> Table:
     patterns = {"n_problems": "n = {} problems", "seed": "seed {}"}
     said = [patterns.get(name, "{}").format(value) for name, value in known.items()]
     charged, billed = cells["charged_calls"].sum(), cells["billed_calls"].sum()
-    usd = f"; USD: {cells['charged_usd'].sum():.6f} charged, {cells['billed_usd'].sum():.6f} billed" if priced else "; USD: no price"
+    usd = f"; USD: {_total(cells['charged_usd'])} charged, {_total(cells['billed_usd'])} billed" if priced else "; USD: no price"
     shown.title = ", ".join(said) + "; shares in % with 95 % Wilson intervals over problems; tokens and calls per problem"
     shown.caption = f"calls: {charged:.0f} charged, {billed:.0f} billed (draws are shared)" + usd
     shown.caption_justify = "left"
@@ -189,6 +189,14 @@ def _mean(row: dict[Any, Any], interval: str) -> str:
     if unknown(value):
         return "undefined"
     return f"{value:.1f}" + ("" if unknown(low) else interval.format(low, high))
+
+
+def _total(costs: pd.Series[float]) -> str:
+    """The sum of what is known, and for how many cells it is not."""
+    missing = int(costs.isna().sum())
+    if missing == len(costs):
+        return "unknown"
+    return f"{costs.sum():.6f}" + (f" (unknown in {missing} cells)" if missing else "")
 
 
 def _number(value: float) -> str:

@@ -92,6 +92,10 @@ def prepare(
         raise UserError("limits.cell and limits.problem: verify has neither cells nor problems; give limits.sweep.…")
     judge = "model" if composed.get(_OWN_MODEL) is None else _OWN_MODEL
     model, verifier = build(composed[judge], judge), build(composed["verifier"], "verifier")
+    if not hasattr(verifier, "messages"):
+        raise UserError(
+            f"verifier={verifier.name}: verify asks a model for scores of stored texts, one by one; take for example verifier=outcome"
+        )
     if isinstance(model, NeedsAnswers):
         model = model.with_answers(problems)
     info = model.info

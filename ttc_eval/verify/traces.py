@@ -79,11 +79,20 @@ def unscored(
 def stored_problems(database: Path) -> list[Problem]:
     """The problems of a study, with their references."""
     with reading(database) as connection:
-        query = "SELECT problem_id, dataset, split, messages, reference, contract, difficulty FROM problems ORDER BY problem_id"
+        query = "SELECT problem_id, dataset, split, messages, reference, contract, difficulty, given FROM problems ORDER BY problem_id"
         rows = connection.execute(query).fetchall()
     return [
-        Problem(problem_id, dataset, split, _turns(orjson.loads(messages)), reference, _contract(orjson.loads(contract)), difficulty)
-        for problem_id, dataset, split, messages, reference, contract, difficulty in rows
+        Problem(
+            problem_id,
+            dataset,
+            split,
+            _turns(orjson.loads(messages)),
+            reference,
+            _contract(orjson.loads(contract)),
+            difficulty,
+            {} if given is None else orjson.loads(given),
+        )
+        for problem_id, dataset, split, messages, reference, contract, difficulty, given in rows
     ]
 
 
