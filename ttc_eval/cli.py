@@ -13,12 +13,15 @@ from ttc_eval.errors import UserError
 
 _HYDRAS = {"sweep": "ttc_eval.sweep.app", "plan": "ttc_eval.commands.plan"}
 
-# Each is a module of `ttc_eval.commands`.
+# Each is a module of `ttc_eval.commands`; no module can be called `import`.
+_MODULES = {"import": "imports"}
 COMMANDS = {
     "report": "figures and tables of a study, as files",
     "cells": "the table of a study's cells",
     "plan": "what a sweep would send and could cost; sends nothing",
-    "replay": "a study under other prices; makes no call",
+    "import": "samples of another tool, into a study",
+    "replay": "a study under other strategies or prices; makes no call",
+    "recommend": "the cheapest policy of a study that reaches a target",
     "show": "one problem, solution, candidate or call of a study",
     "doctor": "what works on this machine",
     "verify": "score the traces that a study has stored",
@@ -72,7 +75,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         known = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         # Only the command that was asked for is imported: `ttc-eval --help` answers at once.
         if name == command:
-            module = import_module(f"ttc_eval.commands.{name}")
+            module = import_module(f"ttc_eval.commands.{_MODULES.get(name, name)}")
             module.add_arguments(known)
             known.set_defaults(run=module.run)
     return parser

@@ -1,129 +1,143 @@
-"""`ttc-eval replay`: a stored study under other rules, without a call. So far: other prices."""
+"""`ttc-eval replay`: a study under other strategies, verifiers, stopping rules or prices. It makes no call."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ttc_eval.commands.studies import chosen
+from ttc_eval.commands.studies import chosen, take_options_anywhere
 from ttc_eval.errors import UserError
-from ttc_eval.models.base import Price, PriceRef
-from ttc_eval.replay import Pricing, replayed, snapshot
+from ttc_eval.replay.price_options import parsed, pricing_of, said
+from ttc_eval.replay.prices import replayed
 from ttc_eval.shown import unknown
+from ttc_eval.store import StudyPaths
+from ttc_eval.study import Study, open_study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_EXAMPLE = "for example prices.own.input=0.25 prices.own.output=2"
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What `prices` may say on the command line, or in the file that it names.
-
-    Attributes:
-        own: USD per million tokens, for every model; models: a price for one model each, by its name in tables.
-        provider, model: where the price book lists the price for every model.
-        book: a file with another snapshot of the price book; at: the date whose prices count, such as 2025-06-01 (UTC).
-    """
-
-    own: Price | None = None
-    models: Mapping[str, PriceRef] = field(default_factory=dict)
-    provider: str | None = None
-    model: str | None = None
-    book: str | None = None
-    at: str | None = None
+    from ttc_eval.replay.policies import Policy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
+    parser.description = (
+        "Run strategies over the stored draws and scores of a study, or see it under other prices. Makes no call; the study stays as "
+        "it is. Guide: docs/replay.md"
+    )
     parser.add_argument(
         "arguments",
         nargs="*",
-        metavar="[STUDY] [prices…]",
-        help="the study's DuckDB file or name (default: the newest in results/), and prices.own.input=, .output=, .cached_input=, "
-        ".cache_write= (USD per million tokens), prices.provider= and prices.model= (as the price book lists it), prices.at=DATE, "
-        "prices.book=FILE.json, or prices=FILE.yaml with these keys and models: {NAME: {own: …}}",
+        metavar="[STUDY] [KEY=VALUE…]",
+        help="the study's DuckDB file or name (default: the newest in results/); strategy=NAME and its keys as in a sweep, "
+        "limits.problem.…; verifier=NAME of stored scores, or a verifier that runs here; model=, dataset=, split=, seed=, thinking= take "
+        "only these pools; "
+        "study=OUT keeps the result as a study; prices.own.input=, .output= (USD per million tokens), prices.provider=, prices.model=, "
+        "prices.at=DATE, prices.book=FILE.json, or prices=FILE.yaml",
     )
+    parser.add_argument("-m", "--multirun", action="store_true", help="several values: -m strategy.n=1,2,4,8")
+    parser.add_argument("--config-dir", default=None, help="a folder of your own configs")
+    take_options_anywhere(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show what each cell was charged and what it would have been, side by side."""
-    from ttc_eval.prices import book_version
+    """Show the cells under other strategies, or under other prices, or both."""
     from ttc_eval.sweep.summary import output_console
 
     named = [one for one in options.arguments if "=" not in one]
     if len(named) > 1:
         raise UserError(f"replay: give one study, not {len(named)}: {' '.join(named)}")
-    wanted = parsed([one for one in options.arguments if "=" in one])
-    study = chosen(Path(named[0]) if named else None)
-    found = replayed(study, pricing_of(wanted))
-    console = output_console()
-    console.print(table(found))
-    console.print(Text(f"{study.path}; {_said(wanted, book_version())}; no call was made, and the study is as it was"), soft_wrap=True)
-    unpriced, missing = int(found["calls"].sum()), int(found["unpriced_calls"].sum())
-    if missing:
-        console.print(Text(f"{missing} of {unpriced} charged calls have no price here: their cells' cost is unknown", style="yellow"))
+    given = [one for one in options.arguments if "=" in one]
+    prices = [one for one in given if one.partition("=")[0].split(".")[0] == "prices"]
+    rules = [one for one in given if one not in prices]
+    study, console = chosen(Path(named[0]) if named else None), output_console()
+    if not rules:
+        _show_prices(study, prices, console)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="ttc-eval-replay-") as scratch:
+        _replay(study, rules, prices, options, Path(scratch), console)
     return 0
 
 
-def parsed(overrides: Sequence[str]) -> Prices:
-    """The prices that overrides name. Raises `UserError`."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+def _replay(
+    study: Study, rules: Sequence[str], prices: Sequence[str], options: argparse.Namespace, scratch: Path, console: Console
+) -> None:
+    from ttc_eval.replay.policies import replay
+    from ttc_eval.replay.pools import FILTERS
+    from ttc_eval.sweep.summary import table
 
-    from ttc_eval.sweep.config import typed
-
-    dotted: list[str] = []
-    values: dict[str, Any] = {}
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if key == "prices" and not value.startswith("{"):
-            values |= _file(Path(value))
-        elif key == "prices" or key.startswith("prices."):
-            dotted.append(override)
-        else:
-            raise UserError(f"{key}: replay takes prices only, {_EXAMPLE}")
-    try:
-        given = OmegaConf.to_container(OmegaConf.from_dotlist(dotted), resolve=True)
-    except (OmegaConfBaseException, ValueError) as error:
-        raise UserError(f"prices: {str(error).splitlines()[0]}") from None
-    assert isinstance(given, dict)
-    given = values | (given.get("prices") or {})
-    # The models' names are no keys of ours.
-    named = given.pop("models", None) or {}
-    if not isinstance(named, Mapping):
-        raise UserError("prices.models: give a price for each model by its name in tables, {NAME: {own: {input: …, output: …}}}")
-    found: Prices = typed(Prices, given, "prices")
-    models = {str(name): typed(PriceRef, value, f"prices.models.{name}") for name, value in named.items()}
-    found = replace(found, models=models)
-    if found.provider is not None and found.model is None:
-        raise UserError(f"prices.provider={found.provider}: name the model too, with prices.model=…")
-    return found
+    wanted = {name: value.split(",") for name, _, value in (one.partition("=") for one in rules) if name in FILTERS}
+    outputs = [one.partition("=")[2] for one in rules if one.startswith("study=")]
+    rest = [one for one in rules if one.partition("=")[0] not in (*FILTERS, "study")]
+    if not any(one.startswith("strategy=") for one in rest):
+        raise UserError("replay: say which strategy, for example strategy=self_consistency strategy.max_attempts=4, or only prices.…=…")
+    source = StudyPaths(study.path)
+    target = _target(outputs[-1], source) if outputs else StudyPaths(scratch / "replay.duckdb")
+    policies = _policies(source, rest, wanted, options)
+    asyncio.run(replay(source, target, policies, wanted, [*rest, *prices]))
+    found = open_study(target.database)
+    console.print(table(found.cells(), console.width))
+    kept = f"; kept in {target.database}" if outputs else "; study=OUT keeps it"
+    console.print(Text(f"replayed from {study.path}; no call was made, and the study is as it was{kept}"), soft_wrap=True)
+    if prices:
+        _show_prices(found, prices, console)
 
 
-def pricing_of(wanted: Prices) -> Pricing:
-    """The pricing that options ask for. Raises `UserError` for a date or a file that cannot be used."""
-    at = None
-    if wanted.at is not None:
-        try:
-            day = datetime.fromisoformat(wanted.at)
-        except ValueError:
-            raise UserError(f"prices.at={wanted.at}: give a date, for example 2025-06-01") from None
-        at = (day if day.tzinfo else day.replace(tzinfo=UTC)).timestamp()
-    options: dict[str, Any] = {} if wanted.book is None else {"cost_of": snapshot(Path(wanted.book))}
-    return Pricing(wanted.own, wanted.provider, wanted.model, wanted.models, at, **options)
+def _target(name: str, source: StudyPaths) -> StudyPaths:
+    path = Path(name)
+    # A bare name goes beside the study that it is made from.
+    return StudyPaths(path) if path.suffix == ".duckdb" else StudyPaths.of(source.database.parent, name)
 
 
-def table(found: pd.DataFrame) -> Table:
+def _policies(source: StudyPaths, rest: Sequence[str], wanted: dict[str, list[str]], options: argparse.Namespace) -> list[Policy]:
+    from ttc_eval.replay.policies import REPLACED, Policy, verifiers_of
+    from ttc_eval.sweep.app import compose, plain
+
+    stored = verifiers_of(source.database, wanted)
+    asked = [one.partition("=")[2].split(",") for one in rest if one.startswith("verifier=")]
+    names: list[str | None] = [*asked[-1]] if asked and all(name in stored for name in asked[-1]) else [None]
+    if names[0] is not None:
+        rest = [one for one in rest if not one.startswith("verifier=")]
+    keys = [_top(one) for one in rest]
+    foreign = [key for key in keys if key not in REPLACED]
+    if foreign:
+        known = ", ".join(key for key in REPLACED if key != "strategy")
+        raise UserError(f"{foreign[0]}: a replay takes strategy, {known} and the filters; the rest is as the draws were made")
+    # A verifier's config may bring its judge.
+    given = frozenset([*keys, *(["verifier_model"] if "verifier" in keys else [])])
+    words = [*(["--multirun"] if options.multirun else []), *([f"--config-dir={options.config_dir}"] if options.config_dir else []), *rest]
+    composed = [plain(config) for config in compose(words)]
+    return [Policy(config, given, name) for config, name in product(composed, names)]
+
+
+def _top(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~").rpartition("@")[2].split(".")[0]
+
+
+def _show_prices(study: Study, prices: Sequence[str], console: Console) -> None:
+    """What each cell was charged and what it would have been, side by side."""
+    from ttc_eval.prices import book_version
+
+    wanted = parsed(prices)
+    found = replayed(study, pricing_of(wanted))
+    console.print(price_table(found))
+    console.print(Text(f"{study.path}; {said(wanted, book_version())}; no call was made, and the study is as it was"), soft_wrap=True)
+    calls, missing = int(found["calls"].sum()), int(found["unpriced_calls"].sum())
+    if missing:
+        console.print(Text(f"{missing} of {calls} charged calls have no price here: their cells' cost is unknown", style="yellow"))
+
+
+def price_table(found: pd.DataFrame) -> Table:
     """The cells with their cost as stored and as replayed, per cell and per correct answer."""
     shown = Table(
         box=box.SIMPLE_HEAD, title="Charged USD, as stored and as replayed", title_justify="left", title_style="bold", pad_edge=False
@@ -156,27 +170,3 @@ def _usd(value: Any, cost: Any) -> str:
     if unknown(cost):
         return "no price"
     return "undefined" if unknown(value) else f"{float(value):.6f}"
-
-
-def _said(wanted: Prices, book: str) -> str:
-    """In words, which prices these are."""
-    parts = []
-    if wanted.own is not None:
-        parts.append(f"own price {wanted.own.input} in, {wanted.own.output} out, USD per million tokens")
-    elif wanted.model is not None:
-        parts.append(f"the price of {wanted.model}")
-    parts += [f"own entries for {', '.join(sorted(wanted.models))}"] if wanted.models else []
-    parts.append(f"book {wanted.book or book}")
-    return ", ".join(parts) + (f", as of {wanted.at}" if wanted.at else ", each call at its own time")
-
-
-def _file(path: Path) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    try:
-        found = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except Exception as error:  # the reader of YAML has no base class for its errors
-        raise UserError(f"prices={path}: it cannot be read as YAML ({type(error).__name__}); give a file, or {_EXAMPLE}") from None
-    if not isinstance(found, dict):
-        raise UserError(f"prices={path}: it must hold keys such as own, models, provider, model, book, at")
-    return {str(key): value for key, value in found.items()}

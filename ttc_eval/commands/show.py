@@ -20,7 +20,7 @@ _CANDIDATES = """
     FROM candidates c LEFT JOIN grades g USING (problem_id, answer_class) WHERE cell_id = ? AND problem_id = ? ORDER BY position"""
 _SOLUTIONS = """
     SELECT s.cell_id, s.problem_id, s.answer, s.stop_reason, s.attempts, s.valid, s.charged_calls, s.charged_output_tokens, s.charged_usd,
-           s.latency_s, s.error, o.outcome, o.reference, c.model, c.thinking_label, c.strategy_label
+           s.latency_s, s.error, s.signals, o.outcome, o.reference, c.model, c.thinking_label, c.strategy_label
     FROM solutions s JOIN problem_outcomes o USING (cell_id, problem_id) JOIN cells c USING (cell_id)"""
 
 
@@ -85,7 +85,11 @@ def _solution(page: _Page, named: Found) -> None:
     page.fact("outcome", _outcome(row), "green" if row["outcome"] == "right" else "yellow")
     page.fact("stopped by", f"{row['stop_reason']}, after {row['attempts']} draws of which {row['valid']} could vote")
     usd = "no price" if unknown(row["charged_usd"]) else f"${row['charged_usd']:.6f}"
-    page.fact("charged", f"{row['charged_calls']} calls, {row['charged_output_tokens']:,} output tokens, {usd}, {row['latency_s']:.3f} s")
+    written = "unknown" if unknown(row["charged_output_tokens"]) else f"{row['charged_output_tokens']:,}"
+    lasted = "unknown seconds" if unknown(row["latency_s"]) else f"{row['latency_s']:.3f} s"
+    page.fact("charged", f"{row['charged_calls']} calls, {written} output tokens, {usd}, {lasted}")
+    if not unknown(row["signals"]):
+        page.fact("decided by", str(row["signals"]))
     if not unknown(row["error"]):
         page.fact("note", str(row["error"]), "red")
     for one in page.rows(_CANDIDATES, where):

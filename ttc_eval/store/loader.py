@@ -30,6 +30,7 @@ _KEYS = {
     "grades": ("problem_id", "answer_class"),
     "solutions": ("cell_id", "problem_id"),
     "trace_scores": ("trace_id", "verifier", "what"),
+    "imports": ("import_id",),
 }
 # Rows of these belong to one solution and are replaced with it.
 _PARTS_OF_A_SOLUTION = ("uses", "candidates", "scores", "comparisons")

@@ -31,7 +31,12 @@ def search_and_comparisons(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_sql("search_and_comparisons.sql"))
 
 
-MIGRATIONS = (first_schema, trace_scores, search_and_comparisons)
+def imports(connection: duckdb.DuckDBPyConnection) -> None:
+    """Where imported samples came from, and which sweeps were imports or replays."""
+    connection.execute(_sql("imports.sql"))
+
+
+MIGRATIONS = (first_schema, trace_scores, search_and_comparisons, imports)
 
 
 def schema_name() -> str:

@@ -6,7 +6,7 @@ CREATE OR REPLACE MACRO wilson_low(k, n) AS CASE WHEN n > 0 THEN
 CREATE OR REPLACE MACRO wilson_high(k, n) AS CASE WHEN n > 0 THEN
     least(1.0, (k + 1.9207294103470547 + 1.959963984540054 * sqrt(k * (n - k) / n + 0.9603647051735273)) / (n + 3.8414588206941094)) END;
 
--- (cell, problem): what came of it. `outcome` is one of right, wrong, unresolved, truncated, unparsed, error.
+-- (cell, problem): what came of it. `outcome` is one of right, wrong, unresolved, truncated, unparsed, refused, error.
 -- `candidate_right` needs labels: an oracle view, never deployable accuracy.
 CREATE OR REPLACE VIEW problem_outcomes AS
 WITH sets AS (
@@ -14,7 +14,8 @@ WITH sets AS (
     SELECT cell_id, problem_id,
            count(*) AS candidates,
            count(*) FILTER (complete AND answer_class IS NOT NULL) AS voting,
-           count(*) FILTER (NOT complete) AS truncated,
+           count(*) FILTER (NOT complete AND stop IS DISTINCT FROM 'refusal') AS truncated,
+           count(*) FILTER (stop = 'refusal') AS refused,
            count(*) FILTER (complete AND answer_class IS NULL) AS unparsed,
            count(*) FILTER (complete AND coalesce(grades.correct, false)) AS right_candidates
     FROM candidates LEFT JOIN grades USING (problem_id, answer_class)
@@ -26,11 +27,12 @@ SELECT s.cell_id, s.problem_id, p.difficulty, s.selected, s.answer, p.reference,
        coalesce(sets.right_candidates, 0) > 0 AS candidate_right,
        CASE WHEN s.stop_reason = 'error' THEN 'error'
             WHEN s.selected THEN CASE WHEN coalesce(g.correct, false) THEN 'right' ELSE 'wrong' END
-            WHEN coalesce(sets.candidates, 0) > 0 AND sets.truncated = sets.candidates THEN 'truncated'
+            WHEN coalesce(sets.candidates, 0) > 0 AND sets.refused = sets.candidates THEN 'refused'
+            WHEN coalesce(sets.candidates, 0) > 0 AND sets.truncated + sets.refused = sets.candidates THEN 'truncated'
             WHEN coalesce(sets.candidates, 0) > 0 AND sets.voting = 0 THEN 'unparsed'
             ELSE 'unresolved' END AS outcome,
        coalesce(sets.candidates, 0) AS candidates, coalesce(sets.voting, 0) AS voting, coalesce(sets.truncated, 0) AS truncated,
-       coalesce(sets.unparsed, 0) AS unparsed, coalesce(sets.right_candidates, 0) AS right_candidates,
+       coalesce(sets.refused, 0) AS refused, coalesce(sets.unparsed, 0) AS unparsed, coalesce(sets.right_candidates, 0) AS right_candidates,
        s.charged_calls, s.charged_verifier_calls, coalesce(s.charged_search_nodes, 0) AS charged_search_nodes, s.charged_input_tokens,
        s.charged_output_tokens, s.charged_usd, s.latency_s, s.work_s
 FROM solutions s
@@ -39,11 +41,12 @@ LEFT JOIN grades g ON g.problem_id = s.problem_id AND g.answer_class = s.answer_
 LEFT JOIN sets ON sets.cell_id = s.cell_id AND sets.problem_id = s.problem_id;
 
 -- (cell, problem, call): what the call was charged to the cell, and billed to it. A call is billed once, to the first cell
--- that used it, whoever else is charged for it. Unknown usage counts as its whole reservation. Calls that no solution used
--- (a sweep that was stopped) have a NULL cell and are billed all the same.
+-- that used it, whoever else is charged for it, and to no replay, which pays for nothing. Unknown usage counts as its whole
+-- reservation. Calls that no solution used (a sweep that was stopped) have a NULL cell and are billed all the same.
 CREATE OR REPLACE VIEW call_costs AS
 WITH ranked AS (
-    SELECT u.*, row_number() OVER (PARTITION BY u.call_id ORDER BY w.started_at, c.ordinal, u.problem_id, u.position) = 1 AS first_use
+    SELECT u.*, row_number() OVER (PARTITION BY u.call_id ORDER BY w.started_at, c.ordinal, u.problem_id, u.position) = 1
+               AND w.kind IS DISTINCT FROM 'replay' AS first_use
     FROM uses u JOIN cells c USING (cell_id) LEFT JOIN sweeps w USING (sweep_id)
 ), given_up AS (
     -- Calls that made nothing but candidates which were given up for others.
@@ -104,7 +107,7 @@ WITH outcomes AS (
            count(*) FILTER (candidate_right AND selected AND NOT correct) AS wrong_despite,
            count(*) FILTER (candidate_right AND NOT selected) AS unresolved_despite,
            count(*) FILTER (outcome = 'error') AS errors,
-           max(candidates) AS most_candidates, sum(candidates) AS candidates, sum(truncated) AS truncated, sum(unparsed) AS unparsed,
+           max(candidates) AS most_candidates, sum(candidates) AS candidates, sum(truncated) AS truncated, sum(refused) AS refused, sum(unparsed) AS unparsed,
            sum(attempts) AS attempts,
            sum(charged_calls) AS charged_calls, sum(charged_verifier_calls) AS charged_verifier_calls,
            sum(charged_search_nodes) AS charged_search_nodes,
@@ -146,6 +149,7 @@ SELECT c.cell_id, c.sweep_id, c.model, c.strategy, c.strategy_label, c.verifier,
        1 - with_right_candidate / n AS lost_no_candidate, wrong_despite / n AS lost_answered_wrong, unresolved_despite / n AS lost_unresolved,
        CASE WHEN candidates > 0 THEN truncated / candidates END AS truncated_share,
        CASE WHEN candidates > 0 THEN unparsed / candidates END AS unparsed_share,
+       CASE WHEN candidates > 0 THEN refused / candidates END AS refused_share,
        errors / n AS error_share,
        right_answers AS n_correct, attempts,
        charged_calls, charged_calls / n AS mean_calls, coalesce(billed_calls, 0) AS billed_calls, charged_verifier_calls,

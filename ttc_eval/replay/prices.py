@@ -1,13 +1,10 @@
-"""A stored study seen under other rules, without a call: here under other prices. Pure functions over the frames of a study.
+"""A stored study under other prices. Pure functions over the frames of a study.
 
 | function | from | to |
 |---|---|---|
 | `replayed` | a study and a `Pricing` | `repriced`, read from its file |
 | `repriced` | frames and a `Pricing` | one row per cell: what it was charged, and would be |
 | `snapshot` | a file of the price book | a `cost_of` for a `Pricing` |
-
-A replay takes what was measured (tokens, answers, grades, when a call was made) as it stands and works out again what follows from it. A
-rule that is added here (a selector, a stopping rule) is another function from the same frames to a frame with one row per cell.
 
 What a cell is charged is the sum over its calls. A call whose usage is unknown is charged its whole reservation, as when it was made
 (docs/design.md 3.3), and an unknown price is None, which makes the sum of its cell None: never 0.
@@ -110,11 +107,13 @@ def repriced(cells: pd.DataFrame, charges: pd.DataFrame, refs: Mapping[tuple[str
 
 
 def call_cost(row: Mapping[Any, Any], ref: PriceRef, pricing: Pricing) -> Decimal | None:
-    """USD of one stored call; that of its whole reservation when its usage is unknown. None without a price."""
+    """USD of one stored call; that of its whole reservation when its usage is unknown. None without a price or a reservation."""
     at = row["started_at"] if pricing.at is None else pricing.at
     size, out, cached, written = (None if unknown(row[name]) else int(row[name]) for name in _COUNTS)
     if size is not None and out is not None:
         return pricing.cost_of(ref, Usage(size, out, cached, written), at)
+    if unknown(row["reserved_input_tokens"]) or unknown(row["reserved_output_tokens"]):
+        return None
     size, out = int(row["reserved_input_tokens"]), int(row["reserved_output_tokens"])
     dearest = [pricing.cost_of(ref, Usage(size, out, cache_write_tokens=written), at) for written in (0, size)]
     return None if None in dearest else max(cost for cost in dearest if cost is not None)
