@@ -1,0 +1,70 @@
+"""Which cells are worth their cost, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttc_eval.analysis.frames import described, labels_of, problem_values, solved_cells
+from ttc_eval.metrics.frontier import frontier_probability, hull, on_frontier
+from ttc_eval.metrics.intervals import cluster_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ttc_eval.study import Study
+
+Cost = Literal["usd", "tokens", "calls", "latency"]
+
+# What one problem is charged, in the unit of the cost: USD, output tokens, calls, seconds of the critical path.
+COST_COLUMNS = {"usd": "charged_usd", "tokens": "charged_output_tokens", "calls": "charged_calls", "latency": "latency_s"}
+
+
+def frontier(study: Study, cost: Cost = "tokens", *, resamples: int = 2_000, seed: int = 0) -> pd.DataFrame:
+    """Cells with their cost and success per problem, and whether they are on the frontier. One frame for each data set and split, joined.
+
+    Args:
+        cost: `usd`, `tokens` (output), `calls`, or `latency` (seconds of the critical path), as charged.
+        resamples, seed: of the bootstrap over problems.
+
+    Returns the labels and `cost`, `cost_low`, `cost_high` (t over problems), `success`, `success_low`, `success_high` (Wilson), `n`,
+    `on_frontier`, `on_hull` (a corner of the hull of randomised mixtures) and `frontier_probability`. A cell whose cost is unknown has NaN
+    there, is on no frontier, and is named in `attrs["excluded"]`. Cells are compared on the problems that all of them solved.
+    """
+    import pandas as pd
+
+    cells = solved_cells(study)
+    parts = []
+    for _, group in cells.groupby(["dataset", "split"], sort=False):
+        parts.append(_of_one_data_set(study, group.reset_index(drop=True), cost, resamples, seed))
+    found = pd.concat(parts, ignore_index=True)
+    found.attrs["excluded"] = [described(row) for _, row in found[found["cost"].isna()].iterrows()]
+    found.attrs["cost"] = cost
+    return found
+
+
+def _of_one_data_set(study: Study, cells: pd.DataFrame, cost: Cost, resamples: int, seed: int) -> pd.DataFrame:
+    column = COST_COLUMNS[cost]
+    values = problem_values(study, list(cells["cell_id"]), [column, "correct"])
+    costs, right = values[column], values["correct"]
+    known: NDArray[np.bool_] = np.asarray(np.isfinite(costs).all(axis=0))
+    costs = np.where(known, costs, np.nan)
+    means = costs.mean(axis=0)
+    success = right.mean(axis=0)
+    corners, steps = set(hull(means, success)), np.asarray(on_frontier(means, success)).tolist()
+    spread = [cluster_mean(costs[:, i], share=False) if known[i] else None for i in range(len(cells))]
+    return labels_of(cells).assign(
+        cost=means,
+        cost_low=[np.nan if one is None or one.low is None else max(0.0, one.low) for one in spread],
+        cost_high=[np.nan if one is None or one.high is None else one.high for one in spread],
+        success=success,
+        success_low=cells["success_low"],
+        success_high=cells["success_high"],
+        n=len(right),
+        on_frontier=steps,
+        on_hull=[i in corners for i in range(len(cells))],
+        frontier_probability=frontier_probability(costs, right, resamples=resamples, seed=seed),
+        method=f"success: Wilson; cost: t over problems; frontier: {resamples} resamples of problems, seed {seed}",
+    )

@@ -1,0 +1,132 @@
+"""Pools of draws as matrices: what every strategy over the same request configuration chose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttc_eval.analysis.frames import LABELS, Floats, solved_cells
+from ttc_eval.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ttc_eval.study import Study
+
+# The draws of each pool that some cell took as candidates, with what each used: all its calls, failed attempts included.
+_DRAWS = """
+    WITH taken AS (
+        SELECT cell_id, problem_id, position, draw, complete, answer_class, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id
+        FROM candidates WHERE NOT coalesce("partial", false) AND parent IS NULL AND depth = 0
+    )
+    SELECT t.cell_id, t.problem_id, t.position, t.draw, any_value(k.pool) AS pool,
+           any_value(CASE WHEN t.complete THEN t.answer_class END) AS answer_class,
+           any_value(t.complete AND coalesce(g.correct, false)) AS correct,
+           CASE WHEN bool_and(coalesce(k.output_tokens, k.reserved_output_tokens) IS NOT NULL)
+                THEN sum(coalesce(k.output_tokens, k.reserved_output_tokens)) END AS output_tokens,
+           CASE WHEN bool_and(coalesce(k.cost_usd, k.reserved_usd) IS NOT NULL) THEN sum(coalesce(k.cost_usd, k.reserved_usd)) END AS usd,
+           CASE WHEN bool_and(k.latency_s IS NOT NULL) THEN sum(k.latency_s) END AS latency_s
+    FROM taken t JOIN calls k USING (call_id) LEFT JOIN grades g ON g.problem_id = t.problem_id AND g.answer_class = t.answer_class
+    WHERE k.role = 'generate' GROUP BY ALL"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The draws that every problem of a data set has in one pool: shape (problems, n), draw i in column i.
+
+    Attributes:
+        labels: those of the first cell that drew from it, without what belongs to a strategy.
+        problems: their ids; difficulty: of each, None where the data set has none.
+        classes: answer classes as numbers within the problem, −1: no answer; correct: the grade of each draw.
+        tokens, usd, latency: output tokens, USD and seconds of each draw with its failed attempts; NaN where unknown.
+        scores: by verifier, the score of each draw; NaN where there is none or it is not valid.
+    """
+
+    labels: Mapping[str, Any]
+    problems: tuple[str, ...]
+    difficulty: tuple[str | None, ...]
+    classes: NDArray[np.int64]
+    correct: NDArray[np.bool_]
+    tokens: Floats
+    usd: Floats
+    latency: Floats
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Draws of each problem."""
+        return int(self.classes.shape[1])
+
+
+def pools(study: Study, *, at_least: int = 2) -> list[Pool]:
+    """The pools of a study in which every problem has `at_least` draws; those of larger models of a cascade are left out.
+
+    A pool is cut to the first n draws that all its problems have. Strategies stop early by what they have seen, so how many draws a problem
+    has is a choice by their content; the first n are not. Raises `UserError` when there is no such pool.
+    """
+    import pandas as pd
+
+    cells = solved_cells(study).set_index("cell_id", drop=False)
+    draws = study.sql(_DRAWS)
+    draws = draws[draws["cell_id"].isin(cells.index)]
+    scored = study.sql("SELECT cell_id, problem_id, position, verifier, CASE WHEN valid THEN score END AS score FROM scores")
+    difficulty = dict(study.sql("SELECT problem_id, difficulty FROM problems").itertuples(index=False, name=None))
+    scored = scored.merge(draws[["cell_id", "problem_id", "position", "pool", "draw"]], on=["cell_id", "problem_id", "position"])
+    found = []
+    for pool, frame in draws.groupby("pool", sort=False):
+        one = _pool(frame, scored[scored["pool"] == pool], cells, difficulty, at_least)
+        found += [] if one is None else [one]
+    if not found:
+        raise UserError(
+            f"{study.path}: no pool holds {at_least} draws of every problem; sample more, for example strategy=self_consistency_8"
+        )
+    order = {cell_id: place for place, cell_id in enumerate(pd.Index(cells.index))}
+    return sorted(found, key=lambda one: order[one.labels["cell_id"]])
+
+
+def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, difficulty: Mapping[str, Any], at_least: int) -> Pool | None:
+    first = cells.loc[next(cell_id for cell_id in cells.index if cell_id in set(frame["cell_id"]))]
+    once = frame.drop_duplicates(["problem_id", "draw"]).sort_values(["problem_id", "draw"])
+    counts = once.groupby("problem_id")["draw"].apply(lambda held: _unbroken(held.to_numpy()))
+    n = int(counts.min())
+    if n < at_least:
+        return None
+    once = once[once["draw"] < n]
+    problems = tuple(sorted(set(once["problem_id"])))
+    wide = {
+        name: once.pivot(index="problem_id", columns="draw", values=name).sort_index()
+        for name in ("answer_class", "correct", "output_tokens", "usd", "latency_s")
+    }
+    numbers = np.stack([_numbered(row) for row in wide["answer_class"].to_numpy(dtype=object)])
+    scores: dict[str, Floats] = {}
+    for verifier, given in scored[scored["draw"] < n].drop_duplicates(["problem_id", "draw", "verifier"]).groupby("verifier"):
+        table = given.pivot(index="problem_id", columns="draw", values="score")
+        scores[str(verifier)] = table.reindex(index=list(problems), columns=range(n)).to_numpy(dtype=np.float64)
+    kept = [name for name in LABELS if name not in ("strategy", "strategy_label", "verifier", "variant")]
+    return Pool(
+        labels={name: first[name] for name in kept if name in first},
+        problems=problems,
+        difficulty=tuple(difficulty.get(problem) for problem in problems),
+        classes=numbers,
+        correct=wide["correct"].to_numpy(dtype=bool),
+        tokens=wide["output_tokens"].to_numpy(dtype=np.float64),
+        usd=wide["usd"].to_numpy(dtype=np.float64),
+        latency=wide["latency_s"].to_numpy(dtype=np.float64),
+        scores=scores,
+    )
+
+
+def _unbroken(draws: NDArray[np.int64]) -> int:
+    """How many draws from the first on are there without a gap."""
+    missing = np.flatnonzero(draws != np.arange(len(draws)))
+    return int(missing[0]) if missing.size else len(draws)
+
+
+def _numbered(row: NDArray[np.object_]) -> NDArray[np.int64]:
+    """Classes of one problem as numbers, in order of appearance; −1 for no answer."""
+    seen: dict[str, int] = {}
+    return np.array([seen.setdefault(one, len(seen)) if isinstance(one, str) else -1 for one in row], dtype=np.int64)
