@@ -26,7 +26,7 @@ def test_a_report_is_a_page_a_table_and_figures(study: Path, tmp_path: Path, cap
     assert "Simulated" in page
     assert "oracle" in page
     assert "://" not in page, "the page must need no network"
-    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv", ".png", ".pdf", ".svg"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv", ".tex", ".png", ".pdf", ".svg"}
     assert len(pd.read_csv(tmp_path / "cells.csv")) == 12
     assert "report.html" in capsys.readouterr().out
 
