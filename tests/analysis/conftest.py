@@ -35,3 +35,12 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Study:
     code = main([*arguments, *dataset, *PRICED, *faults, f"results_dir={folder}", "study=analysed"])
     assert code == 0
     return open_study(folder / "analysed.duckdb")
+
+
+@pytest.fixture(scope="session")
+def unscored(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Two seeds of two strategies, and no verifier."""
+    folder = tmp_path_factory.mktemp("unscored")
+    cells = ["strategy=single,self_consistency_4", "seed=0,1", "thinking=budget", "thinking.budget=16"]
+    assert main(["-m", "model=simulated", "dataset=quickstart", *cells, f"results_dir={folder}", "study=unscored"]) == 0
+    return open_study(folder / "unscored.duckdb")

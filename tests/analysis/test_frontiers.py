@@ -81,3 +81,22 @@ def test_every_pair_is_compared_on_its_problems(simulated: Study) -> None:
     assert (found["holm_p"] >= found["mcnemar_p"]).all()
     resolved = found[found["resolved"]]
     assert ((resolved["difference_low"] > 0) | (resolved["difference_high"] < 0)).all()
+
+
+def test_cells_that_differ_in_their_seed_are_one_policy(unscored: Study) -> None:
+    cells = unscored.cells()
+    found = frontier(unscored, "tokens", resamples=20).set_index("strategy_label")
+    assert list(found["seeds"]) == [2, 2]
+    for label, row in found.iterrows():
+        both = cells[cells["strategy_label"] == label]
+        assert row["success"] == pytest.approx(both["success"].mean())
+        assert row["cost"] == pytest.approx(both["mean_output_tokens"].mean())
+        assert row["success_low"] <= row["success"] <= row["success_high"]
+
+
+def test_one_cell_makes_no_pair_and_the_frame_keeps_its_columns(unscored: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Study.cells
+    monkeypatch.setattr(Study, "cells", lambda self: real(self).head(1))
+    found = pairwise(unscored)
+    assert found.empty
+    assert {"difference", "holm_p", "mcnemar_p"} <= set(found.columns)

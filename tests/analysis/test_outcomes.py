@@ -45,7 +45,7 @@ def test_an_audit_finds_the_quality_that_was_set(simulated: Study) -> None:
             assert 0.2 < row["cost_share"] < 0.7
             assert row["threshold"] == 0.5
     bins = reliability(simulated)
-    assert (bins.groupby("cell_id")["candidates"].sum() == found.set_index("cell_id")["candidates"]).all()
+    assert bins.groupby("cell_id")["candidates"].sum().to_dict() == dict(zip(found["cell_id"], found["candidates"], strict=True))
     assert bins["right"].between(0, 1).all()
 
 
@@ -73,3 +73,10 @@ def test_problems_and_seconds(simulated: Study) -> None:
     seconds = latency(simulated).set_index("cell_id")
     assert np.allclose(seconds["p95_s"], cells.loc[seconds.index, "p95_latency_s"])
     assert (seconds["speed_up"] >= 1 - 1e-9).all()
+
+
+def test_a_study_without_a_verifier_has_empty_audits_with_their_columns(unscored: Study) -> None:
+    assert {"auroc_within", "auroc_within_low", "regret", "strategy_label"} <= set(audit(unscored).columns)
+    assert {"score", "right", "right_low"} <= set(reliability(unscored).columns)
+    assert {"k", "success", "oracle"} <= set(overoptimisation(unscored).columns)
+    assert audit(unscored).empty

@@ -157,10 +157,16 @@ class TestBudgetCurve:
         assert bar[:, 1].tolist() == pytest.approx([frame["success_low"].mean(), frame["success_high"].mean()])
 
     def test_models_and_splits_are_never_mixed_in_a_line(self) -> None:
-        frame = pd.concat([cells((("single", 1),)), cells((("single", 1),), split="dev", model="other")])
-        text = words(plots.budget_curve(frame))
-        assert "single, small-model, heldout" in text
-        assert "single, other, dev" in text
+        one, other, third = (
+            cells((("single", 1),)),
+            cells((("single", 1),), split="dev", model="other"),
+            cells((("single", 1),), split="dev"),
+        )
+        text = words(plots.budget_curve(pd.concat([one, other])))
+        assert "single · small-model" in text  # which model it is tells the splits apart already
+        assert "single · other" in text
+        text = words(plots.budget_curve(pd.concat([one, other, third])))
+        assert {"single · small-model · heldout", "single · small-model · dev", "single · other · dev"} <= set(text.split(" | "))
 
 
 class TestSelectionGap:

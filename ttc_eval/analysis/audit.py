@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from ttc_eval.analysis.frames import Floats, labels_of, solved_cells
+from ttc_eval.analysis.frames import Floats, labels_of, rows_or_columns, solved_cells
 from ttc_eval.analysis.pools import pools
 from ttc_eval.metrics import best_of_n_at_k, cluster_mean, pass_at_k
 from ttc_eval.metrics.intervals import Estimate, cluster_ratio
@@ -35,6 +35,14 @@ _COSTS = """
     WHERE cell_id IS NOT NULL GROUP BY cell_id"""
 
 
+_SHARES = ("auroc_within", "auroc_pooled", "brier", "false_accept", "false_reject")
+_AUDIT = (
+    *("n", "candidates", "invalid_share", "threshold", "regret", "cost_share", "kind"),
+    *(f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")),
+)
+_RELIABILITY = ("bin_low", "bin_high", "candidates", "score", "right", "right_low", "right_high", "n", "method")
+
+
 def audit(study: Study) -> pd.DataFrame:
     """One row per cell × verifier that scored its candidates.
 
@@ -51,8 +59,6 @@ def audit(study: Study) -> pd.DataFrame:
 
     Shares have `_low` and `_high` over problems. NaN where a value is not defined, as an AUROC without both kinds is not.
     """
-    import pandas as pd
-
     cells = solved_cells(study).set_index("cell_id", drop=False)
     costs = dict(study.sql(_COSTS).itertuples(index=False, name=None))
     gaps = dict(zip(cells.index, cells["candidate_success"] - cells["success"], strict=True))
@@ -83,7 +89,7 @@ def audit(study: Study) -> pd.DataFrame:
         }
         labels = _labels(cells, cell_id)
         rows.append({**labels, "verifier": verifier, **named, **_spread_out(shares)})
-    return pd.DataFrame(rows)
+    return _in_order(rows_or_columns(rows, _AUDIT), cells)
 
 
 def reliability(study: Study, *, bins: int = 10) -> pd.DataFrame:
@@ -92,8 +98,6 @@ def reliability(study: Study, *, bins: int = 10) -> pd.DataFrame:
     Columns after the labels: `bin_low`, `bin_high`, `candidates`, `score` (their mean), `right`, `right_low`, `right_high` (over problems),
     `n` problems, `method`. On the diagonal a score can be read as a probability.
     """
-    import pandas as pd
-
     cells = solved_cells(study).set_index("cell_id", drop=False)
     rows = []
     for (cell_id, verifier), frame in study.sql(_SCORES).groupby(["cell_id", "verifier"], sort=False):
@@ -105,7 +109,7 @@ def reliability(study: Study, *, bins: int = 10) -> pd.DataFrame:
             ends = {"bin_low": one.low, "bin_high": one.high, "candidates": one.draws, "score": one.score}
             right = {"right": one.right.value, "right_low": one.right.low, "right_high": one.right.high}
             rows.append({**labels, "verifier": verifier, **ends, **right, "n": one.right.n, "method": one.right.method})
-    return pd.DataFrame(rows)
+    return _in_order(rows_or_columns(rows, _RELIABILITY), cells)
 
 
 def overoptimisation(study: Study) -> pd.DataFrame:
@@ -115,8 +119,6 @@ def overoptimisation(study: Study) -> pd.DataFrame:
     (pass@k; needs labels), `gap` (their difference), `selected_score` (mean score of the selected draw), `n`. Success that falls while
     the selected score still rises is a verifier that is being fooled.
     """
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
     for pool in pools(study):
         ks, right = doubling(pool.n), pool.correct.sum(axis=1)
@@ -130,7 +132,7 @@ def overoptimisation(study: Study) -> pd.DataFrame:
                 ends = {"success": one.value, "success_low": one.low, "success_high": one.high, "n": one.n, "method": one.method}
                 rest = {"oracle": oracle, "gap": oracle - one.value, "selected_score": float(heights[place])}
                 rows.append({**pool.labels, "verifier": verifier, "k": k, **ends, **rest})
-    return pd.DataFrame(rows)
+    return rows_or_columns(rows, ("k", "success", "success_low", "success_high", "n", "method", "oracle", "gap", "selected_score"))
 
 
 def order_agreement(study: Study) -> pd.DataFrame:
@@ -139,8 +141,6 @@ def order_agreement(study: Study) -> pd.DataFrame:
     Columns after the labels: `comparisons`, `valid_share`, `agreement` with `_low` and `_high` (of the valid ones; over problems),
     `first_share` (of the replies that chose, those that chose the one shown first: ½ without a bias of position), `n` problems.
     """
-    import pandas as pd
-
     cells = solved_cells(study).set_index("cell_id", drop=False)
     frame = study.sql(
         """SELECT cell_id, problem_id, verifier, count(*) AS comparisons, count(*) FILTER (valid) AS valid,
@@ -164,7 +164,14 @@ def order_agreement(study: Study) -> pd.DataFrame:
         }
         labels = _labels(cells, cell_id)
         rows.append({**labels, "verifier": verifier, **named, **_spread_out({"agreement": agreement})})
-    return pd.DataFrame(rows)
+    ends = ("agreement", "agreement_low", "agreement_high")
+    return _in_order(rows_or_columns(rows, ("comparisons", "valid_share", "first_share", "n", *ends)), cells)
+
+
+def _in_order(found: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows in the order of the study's cells."""
+    places = {cell_id: place for place, cell_id in enumerate(cells.index)}
+    return found.sort_values("cell_id", key=lambda column: column.map(places), kind="stable", ignore_index=True) if len(found) else found
 
 
 def _labels(cells: pd.DataFrame, cell_id: Any) -> dict[str, Any]:

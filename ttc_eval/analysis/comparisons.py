@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ttc_eval.analysis.frames import LABELS, Floats, described, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, merged, policies_of, problem_values, solved_cells
 from ttc_eval.analysis.frontiers import COST_COLUMNS, Cost
 from ttc_eval.errors import UserError
 from ttc_eval.metrics.comparison import compare, holm, mcnemar, problems_needed
@@ -139,6 +139,12 @@ def equal_cost_curve(
     return frame
 
 
+_PAIR = (
+    *("cell_id_a", "cell_id_b", "a", "b", "dataset", "split", "n", "difference", "difference_low", "difference_high", "method"),
+    *("mcnemar_p", "resolved", "needed", "simulated"),
+)
+
+
 def pairwise(study: Study, *, confidence: float = 0.95, seed: int = 0) -> pd.DataFrame:
     """Every pair of cells of one data set, split and seed, on the problems that both solved.
 
@@ -176,9 +182,8 @@ def pairwise(study: Study, *, confidence: float = 0.95, seed: int = 0) -> pd.Dat
                     "simulated": bool(a["simulated"] or b["simulated"]),
                 }
             )
-    frame = pd.DataFrame(rows)
-    if len(frame):
-        frame["holm_p"] = holm(frame["mcnemar_p"].tolist())
+    frame = pd.DataFrame(rows, columns=_PAIR)
+    frame["holm_p"] = holm(frame["mcnemar_p"].tolist()) if len(frame) else []
     return frame
 
 
@@ -201,13 +206,13 @@ class _Sides:
         chosen_a, chosen_b = _chosen(cells, a, "A"), _chosen(cells, b, "B")
         ids = [*chosen_a["cell_id"], *chosen_b["cell_id"]]
         values = problem_values(study, ids, [COST_COLUMNS[cost], "correct"])
-        merged = (_policies_of(chosen_a, 0), _policies_of(chosen_b, len(chosen_a)))
+        here, there = policies_of(chosen_a), [[len(chosen_a) + place for place in one] for one in policies_of(chosen_b)]
         costs, right = values[COST_COLUMNS[cost]], values["correct"]
         if not np.isfinite(costs).all():
             raise UserError(f"cost={cost}: it is not known for every call of these cells; compare by another, for example cost='tokens'")
         where = {name: ", ".join(sorted({*chosen_a[name], *chosen_b[name]})) for name in ("dataset", "split", "model")}
         simulated = bool(chosen_a["simulated"].any() or chosen_b["simulated"].any())
-        sides = [(_merged(costs, places), _merged(right, places)) for places in merged]
+        sides = [(merged(costs, places), merged(right, places)) for places in (here, there)]
         return cls(_named(a), _named(b), *sides[0], *sides[1], simulated, where)
 
     def common(self) -> tuple[float, float]:
@@ -215,17 +220,6 @@ class _Sides:
         ends = [(float(costs.mean(axis=0).min()), float(costs.mean(axis=0).max())) for costs in (self.cost_a, self.cost_b)]
         low = max(end[0] for end in ends)
         return low, max(low, min(end[1] for end in ends))
-
-
-def _policies_of(chosen: pd.DataFrame, start: int) -> list[list[int]]:
-    """The columns of each policy: cells that differ in their seed alone are one."""
-    kept = [name for name in LABELS if name in chosen and name not in ("cell_id", "seed")]
-    keys = [str(row) for row in chosen[kept].to_dict("records")]
-    return [[start + place for place, other in enumerate(keys) if other == key] for key in dict.fromkeys(keys)]
-
-
-def _merged(values: Floats, policies: Sequence[Sequence[int]]) -> Floats:
-    return np.stack([values[:, list(places)].mean(axis=1) for places in policies], axis=1)
 
 
 def _chosen(cells: pd.DataFrame, wanted: str | Sequence[str], side: str) -> pd.DataFrame:

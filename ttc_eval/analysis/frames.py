@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,25 @@ def solved_cells(study: Study) -> pd.DataFrame:
 def labels_of(cells: pd.DataFrame) -> pd.DataFrame:
     """The label columns of cells."""
     return cells[[name for name in LABELS if name in cells]]
+
+
+def rows_or_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """A frame of the rows; without any, an empty one that still has its columns."""
+    import pandas as pd
+
+    return pd.DataFrame(list(rows)) if rows else pd.DataFrame(columns=[*LABELS, *columns])
+
+
+def policies_of(cells: pd.DataFrame) -> list[list[int]]:
+    """The rows of each policy: cells that differ in their seed alone are one, since a seed is nothing that one could choose."""
+    kept = [name for name in LABELS if name in cells and name not in ("cell_id", "seed")]
+    keys = [str(row) for row in cells[kept].to_dict("records")]
+    return [[place for place, other in enumerate(keys) if other == key] for key in dict.fromkeys(keys)]
+
+
+def merged(values: Floats, policies: Sequence[Sequence[int]]) -> Floats:
+    """Values of shape (problems, cells) as (problems, policies): the mean over the cells of each."""
+    return np.stack([values[:, list(places)].mean(axis=1) for places in policies], axis=1)
 
 
 def described(row: pd.Series) -> str:

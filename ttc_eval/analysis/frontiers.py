@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ttc_eval.analysis.frames import described, labels_of, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, labels_of, merged, policies_of, problem_values, solved_cells
 from ttc_eval.metrics.frontier import frontier_probability, hull, on_frontier
 from ttc_eval.metrics.intervals import cluster_mean
 
@@ -23,15 +23,18 @@ COST_COLUMNS = {"usd": "charged_usd", "tokens": "charged_output_tokens", "calls"
 
 
 def frontier(study: Study, cost: Cost = "tokens", *, resamples: int = 2_000, seed: int = 0) -> pd.DataFrame:
-    """Cells with their cost and success per problem, and whether they are on the frontier. One frame for each data set and split, joined.
+    """Policies with their cost and success per problem, and whether they are on the frontier, within each data set and split.
+
+    A policy is a cell, or several that differ in their seed alone: those are one row, their mean, with the first one's labels.
 
     Args:
         cost: `usd`, `tokens` (output), `calls`, or `latency` (seconds of the critical path), as charged.
         resamples, seed: of the bootstrap over problems.
 
-    Returns the labels and `cost`, `cost_low`, `cost_high` (t over problems), `success`, `success_low`, `success_high` (Wilson), `n`,
-    `on_frontier`, `on_hull` (a corner of the hull of randomised mixtures) and `frontier_probability`. A cell whose cost is unknown has NaN
-    there, is on no frontier, and is named in `attrs["excluded"]`. Cells are compared on the problems that all of them solved.
+    Returns the labels and `cost`, `cost_low`, `cost_high` (t over problems), `success`, `success_low`, `success_high` (Wilson, or t over
+    problems for a mean of seeds), `n`, `seeds`, `on_frontier`, `on_hull` (a corner of the hull of randomised mixtures) and
+    `frontier_probability`. A policy whose cost is unknown has NaN there, is on no frontier, and is named in `attrs["excluded"]`. Policies
+    are compared on the problems that all of them solved.
     """
     import pandas as pd
 
@@ -46,25 +49,36 @@ def frontier(study: Study, cost: Cost = "tokens", *, resamples: int = 2_000, see
 
 
 def _of_one_data_set(study: Study, cells: pd.DataFrame, cost: Cost, resamples: int, seed: int) -> pd.DataFrame:
-    column = COST_COLUMNS[cost]
+    column, policies = COST_COLUMNS[cost], policies_of(cells)
     values = problem_values(study, list(cells["cell_id"]), [column, "correct"])
-    costs, right = values[column], values["correct"]
+    costs, right = merged(values[column], policies), merged(values["correct"], policies)
     known: NDArray[np.bool_] = np.asarray(np.isfinite(costs).all(axis=0))
     costs = np.where(known, costs, np.nan)
     means = costs.mean(axis=0)
     success = right.mean(axis=0)
     corners, steps = set(hull(means, success)), np.asarray(on_frontier(means, success)).tolist()
-    spread = [cluster_mean(costs[:, i], share=False) if known[i] else None for i in range(len(cells))]
-    return labels_of(cells).assign(
+    spread = [cluster_mean(costs[:, i], share=False) if known[i] else None for i in range(len(policies))]
+    alone = [_success(cells, right[:, i], places) for i, places in enumerate(policies)]
+    return labels_of(cells.iloc[[places[0] for places in policies]].reset_index(drop=True)).assign(
         cost=means,
         cost_low=[np.nan if one is None or one.low is None else max(0.0, one.low) for one in spread],
         cost_high=[np.nan if one is None or one.high is None else one.high for one in spread],
         success=success,
-        success_low=cells["success_low"],
-        success_high=cells["success_high"],
+        success_low=[low for low, _ in alone],
+        success_high=[high for _, high in alone],
         n=len(right),
+        seeds=[len(places) for places in policies],
         on_frontier=steps,
-        on_hull=[i in corners for i in range(len(cells))],
+        on_hull=[i in corners for i in range(len(policies))],
         frontier_probability=frontier_probability(costs, right, resamples=resamples, seed=seed),
         method=f"success: Wilson; cost: t over problems; frontier: {resamples} resamples of problems, seed {seed}",
     )
+
+
+def _success(cells: pd.DataFrame, right: Floats, places: list[int]) -> tuple[float, float]:
+    """Ends of the interval of success: the cell's own, or of the mean over seeds, where draws of one problem repeat."""
+    if len(places) == 1:
+        row = cells.iloc[places[0]]
+        return float(row["success_low"]), float(row["success_high"])
+    found = cluster_mean(right)
+    return (np.nan if found.low is None else found.low), (np.nan if found.high is None else found.high)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ttc_eval.analysis.frames import Floats, described, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, merged, policies_of, problem_values, solved_cells
 from ttc_eval.analysis.pools import pools
 from ttc_eval.errors import UserError
 from ttc_eval.metrics import paired_difference
@@ -66,6 +66,8 @@ def compute_optimal(
 ) -> pd.DataFrame:
     """At each cost, a cell for each difficulty bin against one cell for all, both chosen on other problems than they are measured on.
 
+    Cells that differ in their seed alone are one, their mean.
+
     One row for each cost at which a cell stands: `cost` (output tokens per problem that may be spent on average), `success` with
     `_low` and `_high` of the policy by bins, `spent` (output tokens that it really spent), `fixed`, `fixed_low`, `fixed_high`,
     `fixed_spent` of the best cell for all problems, `difference` with `_low` and `_high` (paired), `n`, `by`, `bins`, `oracle` (True for
@@ -82,7 +84,8 @@ def compute_optimal(
 
     cells = _one_data_set(solved_cells(study), dataset, split)
     values = problem_values(study, list(cells["cell_id"]), ["correct", "charged_output_tokens"])
-    right, spent = values["correct"], values["charged_output_tokens"]
+    each = policies_of(cells)
+    right, spent = merged(values["correct"], each), merged(values["charged_output_tokens"], each)
     problems = _problems(study, list(cells["cell_id"]))
     if not np.isfinite(spent).all():
         raise UserError("the output tokens of some problems are not known; policies cannot be held to a cost")
@@ -144,22 +147,23 @@ def choices(study: Study, cost: float, *, by: By = "agreement", bins: int = 5, p
 
     cells = _one_data_set(solved_cells(study), None, split)
     values = problem_values(study, list(cells["cell_id"]), ["correct", "charged_output_tokens"])
-    problems = _problems(study, list(cells["cell_id"]))
+    problems, each = _problems(study, list(cells["cell_id"])), policies_of(cells)
+    right, spent = merged(values["correct"], each), merged(values["charged_output_tokens"], each)
     which, names = difficulty_bins(study, problems, by, bins, probe)
     rows = []
-    assigned = _assignment(values["correct"], values["charged_output_tokens"], which, len(names), cost)
+    assigned = _assignment(right, spent, which, len(names), cost)
     for place, (name, best) in enumerate(zip(names, assigned, strict=True)):
         if best < 0:
             continue
-        inside, cell = which == place, cells.iloc[best]
+        inside, cell = which == place, cells.iloc[each[best][0]]
         rows.append(
             {
                 "bin": name,
                 "problems": int(inside.sum()),
                 "cell_id": cell["cell_id"],
                 "policy": described(cell),
-                "success": float(values["correct"][inside, best].mean()),
-                "spent": float(values["charged_output_tokens"][inside, best].mean()),
+                "success": float(right[inside, best].mean()),
+                "spent": float(spent[inside, best].mean()),
                 "tuned_on": cell["split"],
                 "measured_on": cell["split"],
             }

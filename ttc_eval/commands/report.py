@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from ttc_eval.commands.studies import add_database, chosen
-from ttc_eval.report import write_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the report and name its files."""
+    from ttc_eval.report import write_report
+
     for path in write_report(chosen(options.database), options.out):
         print(path)
     return 0

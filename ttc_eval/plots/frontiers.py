@@ -79,7 +79,11 @@ def cost_frontier(frame: pd.DataFrame) -> Figure:
     titles(sure, "How often on the frontier", "share of resampled sets of problems; cheapest first")
     unknown = len(data) - len(known)
     left = f"{unknown} {'cell' if unknown == 1 else 'cells'} of unknown cost not shown" if unknown else ""
-    return finished(figure, [problems_in(known), *where(known), method_of(known), left], simulated=simulated_of(known), named={ax: ends})
+    seeds = int(known["seeds"].max()) if "seeds" in known.columns else 1
+    averaged = f"points are means over {'up to ' * (int(known['seeds'].min()) < seeds)}{seeds} seeds" if seeds > 1 else ""
+    return finished(
+        figure, [problems_in(known), *where(known), averaged, method_of(known), left], simulated=simulated_of(known), named={ax: ends}
+    )
 
 
 def _policy(row: dict[Any, Any]) -> str:

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from ttc_eval.plots.axes import share_limits
-from ttc_eval.plots.style import COLOURS, DASHES, MARKERS, compact, plain_text
-from ttc_eval.plots.tidy import problems_in, simulated_of, where
+from ttc_eval.plots.style import COLOURS, DASHES, MARKERS, compact
+from ttc_eval.plots.tidy import names, problems_in, simulated_of, where
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -141,15 +141,10 @@ def _level(row: dict[Any, Any]) -> _Level:
 
 
 def _series_labels(frame: pd.DataFrame) -> list[str]:
-    """The strategy, and whatever else the frame holds several of."""
-    varying = [c for c in ("model", "dataset", "split", "verifier", "variant") if c in frame.columns and frame[c].nunique(dropna=False) > 1]
-    labels = []
-    for row in frame.to_dict("records"):
-        parts = [column for column in ("strategy_label", *varying) if not pd.isna(row[column])]
-        # A variant tells cells apart by its ends; cutting its middle out would make two of them look alike.
-        widths = {column: 60 if column == "variant" else 34 if len(parts) == 1 else 22 for column in parts}
-        labels.append(", ".join(plain_text(row[column], widths[column]) for column in parts))
-    return labels
+    """The strategy, and whatever else tells apart the cells of one strategy at one level."""
+    # A variant tells cells apart by its ends; cutting its middle out would make two of them look alike.
+    width = 60 if "variant" in frame.columns and frame["variant"].notna().any() else 40
+    return names(frame, among=("strategy_label", "model", "dataset", "split", "verifier", "variant"), width=width)
 
 
 def _facts(shown: pd.DataFrame, dropped: int, averaged: bool) -> tuple[str, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ttc_eval.analysis.audit import audit
-from ttc_eval.analysis.comparisons import pairwise
+from ttc_eval.analysis.comparisons import equal_cost, pairwise
 from ttc_eval.analysis.costs import decomposition
+from ttc_eval.analysis.frames import solved_cells
 from ttc_eval.analysis.outcomes import OUTCOMES, breakdown
 from ttc_eval.analysis.sampling import curves
 from ttc_eval.errors import UserError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _MOST = 4_000
 _TRANSCRIPTS = 4
 _PAIRS = 20
+_STRATEGIES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,13 @@ def _moment(seconds: float) -> str:
 def _tables(study: Study, cells: pd.DataFrame) -> tuple[tuple[Table, ...], tuple[str, ...]]:
     made = [_cells(cells), _outcomes(study)]
     left_out = []
-    for what, make in (("cost by part", _costs), ("pairs of cells", _pairs), ("verifier audit", _audits), ("curves over k", _curves)):
+    for what, make in (
+        ("cost by part", _costs),
+        ("strategies at equal cost", _equal_cost),
+        ("pairs of cells", _pairs),
+        ("verifier audit", _audits),
+        ("curves over k", _curves),
+    ):
         try:
             table = make(study)
         except UserError as reason:
@@ -191,6 +200,29 @@ def _costs(study: Study) -> Table | None:
         rows.append((str(first["thinking_label"]), str(first["strategy_label"]), *(shown(tokens.get(name, 0.0)) for name in names)))
     caption = "Tokens per problem, charged, by what they went to."
     return Table("costs", caption, ("thinking", "strategy", *names), tuple(rows), 2)
+
+
+def _equal_cost(study: Study) -> Table | None:
+    cells = solved_cells(study)
+    if len(cells[["dataset", "split"]].drop_duplicates()) > 1:
+        raise UserError("several data sets or splits; compare strategies on one of them with analysis.comparisons.equal_cost")
+    labels = cells.groupby("strategy_label")["success"].max().sort_values(ascending=False, kind="stable").index[:_STRATEGIES]
+    rows = []
+    for a, b in combinations(labels, 2):
+        try:
+            one = equal_cost(study, a, b)
+        except UserError:
+            continue  # their costs do not overlap, or are not known
+        value = share(one.difference.value, one.difference.low, one.difference.high)
+        rows.append((a, b, shown(one.at), share(one.success_a), share(one.success_b), value, shown(one.difference.n), one.verdict))
+    if not rows:
+        return None
+    columns = ("A", "B", "output tokens per problem", "success of A, %", "success of B, %", "A − B", "n", "verdict")
+    caption = (
+        "Strategies at equal cost, the largest that both reach: each by its best mixture that costs no more, paired by problem; "
+        "bootstrap over problems, 95 %, not adjusted for the number of pairs."
+    )
+    return Table("equal-cost", caption, columns, tuple(rows), 2)
 
 
 def _pairs(study: Study) -> Table | None:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from ttc_eval import plots
 from ttc_eval.analysis.audit import overoptimisation, reliability
+from ttc_eval.analysis.comparisons import equal_cost_curve
 from ttc_eval.analysis.costs import decomposition
 from ttc_eval.analysis.frontiers import frontier
 from ttc_eval.analysis.outcomes import breakdown
+from ttc_eval.analysis.problems import heat_map, latency
 from ttc_eval.analysis.sampling import curves
+from ttc_eval.analysis.scaling import coverage
+from ttc_eval.analysis.stopping import tradeoff
 from ttc_eval.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ttc_eval.study import Study
+
+# The page shows these as the panels of the overview; they are files of their own for a paper.
+IN_OVERVIEW = ("budget-curve", "selection-gap", "cost-curve")
 
 _WILSON = "95 % Wilson intervals"
 
@@ -36,10 +43,15 @@ def drawn(study: Study, cells: pd.DataFrame, difficulties: pd.DataFrame) -> dict
         makers["budget-curve-by-difficulty"] = (named, lambda: plots.budget_curve(difficulties, interval_method=method))
     makers |= {
         "cost-frontier": ("The cost frontier, and how sure it is", lambda: _frontier(study)),
+        "equal-cost": ("The best strategy against the cheapest, at equal cost", lambda: _equal_cost(study, cells)),
         "sampling-curves": ("What k draws would have given, by selector", lambda: plots.sampling_curves(curves(study, permutations=50))),
+        "coverage-scaling": ("How coverage grows with draws (oracle)", lambda: plots.coverage_scaling(coverage(study))),
+        "stopping": ("What stopping early saves", lambda: plots.stopping_tradeoff(tradeoff(study, permutations=50))),
         "outcomes": ("What came of every problem", lambda: plots.outcome_breakdown(breakdown(study))),
         "cost-parts": ("What the tokens went to", lambda: _cost_parts(study)),
+        "latency": ("Seconds per problem", lambda: _latency(study)),
         "verifier": ("What the verifier knows", lambda: _verifier(study)),
+        "problems": ("Problem by problem (oracle)", lambda: plots.heat_map(heat_map(study))),
     }
     found = {}
     for name, (alt, make) in makers.items():
@@ -55,6 +67,21 @@ def _frontier(study: Study) -> Figure:
     if found["cost"].isna().all():
         raise UserError("no cell has a known cost")
     return plots.cost_frontier(found)
+
+
+def _equal_cost(study: Study, cells: pd.DataFrame) -> Figure:
+    best = cells.sort_values(["success", "mean_output_tokens"], ascending=[False, True])["strategy_label"].iloc[0]
+    other = cells[cells["strategy_label"] != best].sort_values("mean_output_tokens")["strategy_label"]
+    if other.empty:
+        raise UserError("there is one strategy only")
+    return plots.equal_cost_difference(equal_cost_curve(study, best, other.iloc[0]))
+
+
+def _latency(study: Study) -> Figure:
+    found = latency(study)
+    if found["p50_s"].isna().all():
+        raise UserError("no cell's latencies are all known")
+    return plots.latency(found)
 
 
 def _cost_parts(study: Study) -> Figure:

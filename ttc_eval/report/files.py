@@ -12,19 +12,24 @@ from ttc_eval import plots
 from ttc_eval.analysis.frames import solved_cells
 from ttc_eval.metrics.intervals import wilson
 from ttc_eval.report.content import Content, content
-from ttc_eval.report.figures import drawn
+from ttc_eval.report.figures import IN_OVERVIEW, drawn
 from ttc_eval.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+# At this size the text of a figure is as large as the page's small print.
+_PIXELS_PER_INCH = 112
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure of the page: the name of its files, what it shows in words, and its PNG as base64."""
+    """A figure of the page: the name of its files, what it shows in words, its width in CSS pixels, and its PNG as base64."""
 
     name: str
     alt: str
+    width: int
     data: str
 
 
@@ -45,7 +50,9 @@ def write_report(study: Study, folder: Path | None = None) -> list[Path]:
         saved = plots.save(figure, target / name)
         written += saved
         png = next(path for path in saved if path.suffix == ".png")
-        pictures.append(Picture(name, alt, base64.b64encode(png.read_bytes()).decode("ascii")))
+        if name not in IN_OVERVIEW:
+            width = round(_PIXELS_PER_INCH * float(figure.get_figwidth()))
+            pictures.append(Picture(name, alt, width, base64.b64encode(png.read_bytes()).decode("ascii")))
     found = content(study, cells)
     for table in found.tables:
         # The frame of cells has more columns than a page has room for.
