@@ -92,6 +92,13 @@ class Spending:
         except OverReservation:
             return Charge(attempt, reservation.amounts)
 
+    def node(self, depth: int) -> None:
+        """Charge one node of a search, `depth` steps from its start. Raises `LimitReached` for a limit on nodes or on depth."""
+        for account in self.accounts:
+            if account.limits.search_depth is not None and depth > account.limits.search_depth:
+                raise LimitReached(account.scope, "search_depth")
+        self.here(Amounts(search_nodes=1))
+
     def here(self, amounts: Amounts) -> None:
         """Charge what needs no call: a check that runs here, a node of a search. Raises `LimitReached`."""
         self._ledger.settle(self._ledger.reserve(self.accounts, amounts), amounts)
