@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
 
 from ttc_eval.records import digest
 from ttc_eval.sandbox.base import Limits, Running, Sandbox, SandboxFailed
@@ -185,11 +184,3 @@ class Checker:
             if len(self._known) > _MOST_KEPT:
                 self._known.popitem(last=False)
         return verdict
-
-
-@cache
-def checker() -> Checker:
-    """The checker that this process shares. Raises `UserError` where there is no sandbox."""
-    from ttc_eval.sandbox.probe import require
-
-    return Checker(require())

@@ -10,7 +10,7 @@ from ttc_eval.errors import UserError
 from ttc_eval.sandbox import syscalls
 from ttc_eval.sandbox.base import Limits, Sandbox, SandboxFailed
 from ttc_eval.sandbox.bubblewrap import installed
-from ttc_eval.sandbox.checking import Job, run
+from ttc_eval.sandbox.checking import Checker, Job, run
 
 _LIMITS = Limits(cpu_seconds=5, wall_seconds=20, test_seconds=5, memory_mb=256, processes=4, disk_mb=4)
 _PROGRAM = """
@@ -146,3 +146,9 @@ def require() -> Sandbox:
     if found.sandbox is None:
         raise UserError(f"no sandbox to run code in: {found.said}. See docs/sandbox.md")
     return found.sandbox
+
+
+@cache
+def checker() -> Checker:
+    """The checker that this process shares. Raises `UserError` where there is no sandbox."""
+    return Checker(require())
