@@ -37,9 +37,11 @@ lab: $(READY)  ## Jupyter on the last study (STUDY=results/NAME.duckdb for anoth
 report: $(READY)  ## figures and tables of the last study (STUDY=results/NAME.duckdb for another)
 	@$(BIN)/ttc-eval report $(STUDY)
 
-bench: $(READY)  ## benchmarks: throughput, streams, the lab model, start-up time
+bench: $(READY)  ## benchmarks: throughput, streams, estimators, views, the lab model, start-up time
 	@$(BIN)/python benchmarks/throughput.py
 	@$(BIN)/python benchmarks/streams.py
+	@$(BIN)/python benchmarks/estimators.py
+	@$(BIN)/python benchmarks/views.py
 	@$(BIN)/python benchmarks/lab.py
 	@$(BIN)/python benchmarks/startup.py
 

@@ -189,3 +189,10 @@ def test_every_journal_line_is_strict_json() -> None:
     assert json.loads(encode({"calls": [{"latency_s": float("inf"), "answer_text": "\ud800"}]})) == {
         "calls": [{"latency_s": None, "answer_text": "?"}]
     }
+
+
+def test_a_slow_query_draws_no_bar_into_what_is_printed(tmp_path: Path) -> None:
+    paths = StudyPaths(tmp_path / "study.duckdb")
+    load(paths)
+    with reading(paths.database) as connection:
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ttc_eval import prices
@@ -70,14 +71,17 @@ def decomposition(study: Study) -> pd.DataFrame:
     refs = stored_refs(study.sql("SELECT cell_id, config FROM cells"))
     sums: dict[tuple[str, str, str], list[float]] = {}
     for row in study.sql(_CALLS).to_dict("records"):
-        ref = refs.get((row["cell_id"], row["model"]), PriceRef())
+        parts = _parts(row, refs.get((row["cell_id"], row["model"]), PriceRef()))
         for basis in ("charged", "billed"):
-            for part, tokens, usd in _parts(row, basis, ref):
+            if not row[f"{basis}_calls"]:
+                continue
+            taken = _number(row[f"{basis}_input_tokens"]) + _number(row[f"{basis}_output_tokens"])
+            usd = _number(row[f"{basis}_usd"])
+            for place, (part, tokens, share) in enumerate(parts):
                 one = sums.setdefault((row["cell_id"], basis, part), [0.0, 0.0, 0.0])
-                one[1] += tokens
-                one[2] += usd
-            if row[f"{basis}_calls"]:
-                sums[row["cell_id"], basis, _whole_part(row) or "prompt"][0] += 1
+                one[0] += place == 0
+                one[1] += taken if tokens is None else tokens
+                one[2] += usd * share
     frame = pd.DataFrame([(*key, *values) for key, values in sums.items()], columns=["cell_id", "basis", "part", "calls", "tokens", "usd"])
     sizes = cells.set_index("cell_id")[["n_problems", "n_correct"]].astype(float)
     for unit in ("tokens", "usd"):
@@ -106,15 +110,11 @@ def _whole_part(row: Mapping[Any, Any]) -> str | None:
     return "reserved" if unknown(row["input_tokens"]) or unknown(row["output_tokens"]) else None
 
 
-def _parts(row: Mapping[Any, Any], basis: str, ref: PriceRef) -> list[tuple[str, float, float]]:
-    """(part, tokens, USD) of one call on one basis."""
-    if not row[f"{basis}_calls"] and not (basis == "charged" and row["charged_calls"]):
-        return []
-    taken = _number(row[f"{basis}_input_tokens"]) + _number(row[f"{basis}_output_tokens"])
-    usd = _number(row[f"{basis}_usd"])
+def _parts(row: Mapping[Any, Any], ref: PriceRef) -> list[tuple[str, float | None, float]]:
+    """(part, tokens, share of the call's USD) of one call, the prompt first; tokens None: all that it took."""
     whole = _whole_part(row)
     if whole is not None:
-        return [(whole, taken, usd)]
+        return [(whole, None, 1.0)]
     cached, written = int(_or_zero(row["cached_input_tokens"])), int(_or_zero(row["cache_write_tokens"]))
     size, out = int(row["input_tokens"]), int(row["output_tokens"])
     counts = {"prompt": size - cached - written, "cached": cached, "cache_write": written}
@@ -122,21 +122,32 @@ def _parts(row: Mapping[Any, Any], basis: str, ref: PriceRef) -> list[tuple[str,
         counts["output"] = out
     else:
         counts |= {"reasoning": int(row["reasoning_tokens"]), "answer": out - int(row["reasoning_tokens"])}
+    counts = {part: count for part, count in counts.items() if count or part == "prompt"}
     rates = {part: _rate(part, count, ref, row["started_at"]) for part, count in counts.items()}
-    listed = sum(rates.values())
-    # Tiers and fees make a whole dearer than its parts.
-    scale = usd / listed if listed else 0.0 if usd == 0 else usd / max(1, sum(counts.values()))
-    return [(part, float(count), scale * (rates[part] if listed else count)) for part, count in counts.items() if count or part == "prompt"]
+    # Tiers and fees make a whole dearer than its parts, which share it as they are listed, or by size where nothing is listed.
+    weights = rates if any(rates.values()) else {part: float(count) for part, count in counts.items()}
+    total = sum(weights.values()) or 1.0
+    return [(part, float(count), weights[part] / total) for part, count in counts.items()]
 
 
 def _rate(part: str, count: int, ref: PriceRef, at: float) -> float:
     """USD of that many tokens of one kind alone, by the price of the call; 0 where there is none."""
+    if ref.own is None and ref.model is None:
+        return 0.0
+    kind = part if part in ("prompt", "cached", "cache_write") else "output"
+    # A price of one's own has no date, and one of the book holds for minutes at least.
+    return _listed(kind, count, ref, 0 if ref.own is not None else int(at // 60))
+
+
+@lru_cache(maxsize=65_536)
+def _listed(kind: str, count: int, ref: PriceRef, minute: int) -> float:
     usage = {
         "prompt": Usage(count, 0),
         "cached": Usage(count, 0, cached_input_tokens=count),
         "cache_write": Usage(count, 0, cache_write_tokens=count),
-    }.get(part, Usage(0, count))
-    found = prices.cost(ref, usage, at)
+        "output": Usage(0, count),
+    }[kind]
+    found = prices.cost(ref, usage, 60.0 * minute)
     return float(found if found is not None else Decimal(0))
 
 

@@ -112,7 +112,7 @@ def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], 
     deadline, pause, told = time.monotonic() + wait_seconds, 0.01, False
     while True:
         try:
-            return duckdb.connect(str(database))
+            return quiet(duckdb.connect(str(database)))
         except duckdb.Error as error:
             if not is_lock_conflict(error):
                 raise UserError(f"{database} cannot be opened as a study: {str(error).splitlines()[0][:200]}") from None
@@ -123,6 +123,13 @@ def open_writable(database: Path, wait_seconds: float, on_wait: Callable[[str], 
                 told = True
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
+
+
+def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection, which from now on writes nothing to standard output: DuckDB draws a bar there when a query takes seconds."""
+    (shown,) = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() or (False,)
+    # In Jupyter it is off, and to touch the setting there at all needs ipywidgets.
+    return connection.execute("SET enable_progress_bar = false") if shown else connection
 
 
 def is_lock_conflict(error: Exception) -> bool:

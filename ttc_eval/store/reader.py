@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from ttc_eval.errors import UserError
-from ttc_eval.store.loader import is_lock_conflict
+from ttc_eval.store.loader import is_lock_conflict, quiet
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def _open(database: Path, wait_seconds: float) -> duckdb.DuckDBPyConnection:
     deadline, pause = time.monotonic() + wait_seconds, 0.01
     while True:
         try:
-            return duckdb.connect(str(database), read_only=True)
+            return quiet(duckdb.connect(str(database), read_only=True))
         except duckdb.Error as error:
             if not is_lock_conflict(error):
                 raise UserError(f"{database} cannot be read as a study: {str(error).splitlines()[0][:200]}") from None

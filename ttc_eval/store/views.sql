@@ -44,14 +44,20 @@ LEFT JOIN sets ON sets.cell_id = s.cell_id AND sets.problem_id = s.problem_id;
 -- that used it, whoever else is charged for it, and to no replay, which pays for nothing. Unknown usage counts as its whole
 -- reservation. Calls that no solution used (a sweep that was stopped) have a NULL cell and are billed all the same.
 CREATE OR REPLACE VIEW call_costs AS
-WITH ranked AS (
-    SELECT u.*, row_number() OVER (PARTITION BY u.call_id ORDER BY w.started_at, c.ordinal, u.problem_id, u.position) = 1
-               AND w.kind IS DISTINCT FROM 'replay' AS first_use
-    FROM uses u JOIN cells c USING (cell_id) LEFT JOIN sweeps w USING (sweep_id)
+WITH turns AS (
+    SELECT c.cell_id, dense_rank() OVER (ORDER BY w.started_at, c.ordinal) AS turn, w.kind IS DISTINCT FROM 'replay' AS pays
+    FROM cells c LEFT JOIN sweeps w USING (sweep_id)
+), firsts AS (
+    -- An aggregate that keeps one row number a call: a window would sort all uses, with everything that is read of them.
+    SELECT arg_min(u.rowid, row(t.turn, u.problem_id, u.position)) AS use_row FROM uses u JOIN turns t USING (cell_id) GROUP BY u.call_id
+), ranked AS (
+    SELECT u.*, t.pays AND f.use_row IS NOT NULL AS first_use
+    FROM uses u JOIN turns t USING (cell_id) LEFT JOIN firsts f ON f.use_row = u.rowid
 ), given_up AS (
-    -- Calls that made nothing but candidates which were given up for others.
+    -- Calls that made nothing but candidates which were given up for others. Only a solution that gave one up can have such a call.
     SELECT cell_id, problem_id, call_id, bool_and(pruned) AS pruned
-    FROM (SELECT cell_id, problem_id, coalesce(pruned, false) AS pruned, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id FROM candidates)
+    FROM (SELECT cell_id, problem_id, coalesce(pruned, false) AS pruned, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id
+          FROM candidates SEMI JOIN (SELECT cell_id, problem_id FROM candidates WHERE pruned) USING (cell_id, problem_id))
     GROUP BY ALL
 )
 SELECT r.cell_id, r.problem_id, k.call_id, k.key, k.sweep_id, k.model, k.role, k.draw, k.segment, k.attempt, k.status, k.attempt > 1 AS retry,
