@@ -116,3 +116,83 @@ def test_the_bound_keeps_its_promise_when_many_policies_are_tried(tmp_path: Path
         bounds = [cluster_wilson(right.astype(float), 1 - 2 * 0.05 / 20).low for right in rights]
         found += any(bound is not None and bound >= 0.8 for bound in bounds)
     assert found / 400 <= 0.06
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A route by length, whose long questions need thinking and whose short ones do not; both ends of its threshold were run."""
+    folder = tmp_path_factory.mktemp("staged")
+    for split, start in (("dev", 0), ("heldout", 1000)):
+        rows = [
+            {
+                "id": start + i,
+                "q": f"What is {start + i} plus 1{' all in all' * (i % 2)}?",
+                "a": start + i + 1,
+                "l": ("easy", "hard")[i % 2],
+            }
+            for i in range(100)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [
+        "-m",
+        "model=simulated",
+        "model.accuracy={easy: {0: 0.97}, hard: {0: 0.1, 64: 0.97}, default: {0: 0.5}}",
+        "dataset.name=sums",
+        f"dataset.path='{folder}/{{split}}.jsonl'",
+        "dataset.prompt='{q}'",
+        "dataset.reference=a",
+        "dataset.difficulty=l",
+        "dataset.examples=[]",
+        "dataset.split=dev,heldout",
+        "thinking=budget",
+        "thinking.budget=0",
+        "strategy=route",
+        "strategy.signal=length",
+        "strategy.then_budget=64",
+        "strategy.threshold=2,1000",
+    ]
+    assert main([*arguments, f"results_dir={folder}", "study=s"]) == 0
+    return open_study(folder / "s.duckdb")
+
+
+def test_a_tuned_threshold_is_cheaper_than_any_cell_and_counts_as_tried(staged: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, tuned = recommend(staged, Demand(0.8)), recommend(staged, Demand(0.8), tune=["route"])
+    assert plain.chosen is not None
+    assert tuned.chosen is not None
+    assert tuned.reported is not None
+    lengths = {len(prompt) for prompt in staged.sql("SELECT prompt FROM problems WHERE split = 'dev'")["prompt"]}
+    # Every length, one beyond either end, and the two that were run.
+    assert (plain.tried, plain.thresholds) == (2, 0)
+    assert (tuned.tried, tuned.thresholds) == (2 + len(lengths) + 4, len(lengths) + 4)
+    assert tuned.chosen.tokens is not None
+    assert plain.chosen.tokens is not None
+    assert tuned.chosen.tokens < plain.chosen.tokens
+    assert "threshold=2" in plain.chosen.policy
+    assert "at threshold" in tuned.chosen.policy
+    right = tuned.chosen.success.value * 100
+    values = [1.0] * round(right) + [0.0] * (100 - round(right))
+    assert tuned.chosen.bound == pytest.approx(cluster_wilson(values, 1 - 2 * 0.05 / tuned.tried).low)
+    assert (tuned.reported.split, tuned.reported.success.n, tuned.branded) == ("heldout", 100, False)
+    assert cli(["recommend", str(staged.path), "--target", "success>=0.8", "--tune"]) == 0
+    said = capsys.readouterr().out
+    assert f"{tuned.tried} policies, {tuned.thresholds} of them thresholds, were tried" in said
+    assert "reported on heldout, which had no part in the choice" in said
+
+
+def test_tuning_on_what_is_measured_needs_its_flag(staged: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["recommend", str(staged.path), "--target", "success>=0.8", "--tune", "route"]
+    for where in (["--report-on", "dev"], ["--choose-on", "heldout"], ["--choose-on", "heldout", "--report-on", "dev"]):
+        assert cli([*asked, *where]) == 2
+        assert "--on-measured-split" in capsys.readouterr().err
+        assert cli([*asked, *where, "--on-measured-split"]) == 0
+        assert "TUNED ON" in capsys.readouterr().out
+    assert cli([*asked[:-1], "routes"]) == 2
+    assert "there is no such family" in capsys.readouterr().err
+
+
+def test_a_policy_is_found_on_the_other_split_by_its_settings(staged: Study) -> None:
+    """Two thresholds on one split and one of them on the other are told apart by their settings, not by what differs within a split."""
+    found = recommend(staged, Demand(0.05))
+    assert found.chosen is not None
+    assert found.reported is not None
+    assert found.reported.policy == found.chosen.policy

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ttc_eval.records import digest
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -25,6 +27,38 @@ _LEFT_OUT = (
     "stored_verifiers",
     "verifier_model.source",
 )
+
+
+# Where the problems of a data set come from, and which of them: not what is asked about them.
+_SOURCE = tuple(
+    f"dataset.{name}"
+    for name in ("path", "hub", "hub_config", "revision", "split", "splits", "id_column", "difficulty", "given", "limit", "shuffle_seed")
+)
+
+
+def policy_key(config: Mapping[str, Any], endpoint: str, without: Sequence[str] = ()) -> str:
+    """One key for all cells that are the same policy on whatever problems: cells that differ in split, in which problems, or in seed alone.
+
+    Args:
+        config: of the cell, as it is stored, or some of its parts; endpoint: identity of its model.
+        without: keys that may differ as well, for example `strategy.threshold`.
+    """
+    left_out = (*_SOURCE, "model", "allow_code_execution", *without)
+    rest = {key: value for key, value in _flat(config, "").items() if not any(key == one or key.startswith(f"{one}.") for one in left_out)}
+    return digest([endpoint, config.get("model", {}).get("name"), config.get("thinking"), rest])
+
+
+def policy_keys(cells: Sequence[tuple[Mapping[str, Any], str, str, int]]) -> list[str]:
+    """The `policy_key` of each cell, given as config, endpoint, split and seed.
+
+    The endpoint of imported samples is their file. Files of several splits are one policy; several files of one split are not.
+    """
+    keys = [policy_key(config, "imported" if endpoint.startswith("imported:") else endpoint) for config, endpoint, *_ in cells]
+    files: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for key, (_, endpoint, *where) in zip(keys, cells, strict=True):
+        files[(key, *where)].add(endpoint)
+    several = {key for (key, *_), endpoints in files.items() if len(endpoints) > 1}
+    return [f"{key} {endpoint}" if key in several else key for key, (_, endpoint, *_) in zip(keys, cells, strict=True)]
 
 
 def with_variants(cells: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from ttc_eval.study import Study
 
-# The draws of each pool that some cell took as candidates, with what each used: all its calls, failed attempts included.
+# The draws of each pool that some cell took as candidates, with what each used: all its calls, failed attempts included. A second stage, a
+# probe or a retry under another thinking draws for some problems only, chosen by their content: only draws under the cell's own count.
 _DRAWS = """
     WITH taken AS (
         SELECT cell_id, problem_id, position, draw, complete, answer_class, unnest(from_json(call_ids, '["VARCHAR"]')) AS call_id
@@ -30,8 +31,30 @@ _DRAWS = """
                 THEN sum(coalesce(k.output_tokens, k.reserved_output_tokens)) END AS output_tokens,
            CASE WHEN bool_and(coalesce(k.cost_usd, k.reserved_usd) IS NOT NULL) THEN sum(coalesce(k.cost_usd, k.reserved_usd)) END AS usd,
            CASE WHEN bool_and(k.latency_s IS NOT NULL) THEN sum(k.latency_s) END AS latency_s
-    FROM taken t JOIN calls k USING (call_id) LEFT JOIN grades g ON g.problem_id = t.problem_id AND g.answer_class = t.answer_class
-    WHERE k.role = 'generate' GROUP BY ALL"""
+    FROM taken t JOIN calls k USING (call_id) JOIN cells c ON c.cell_id = t.cell_id
+    LEFT JOIN grades g ON g.problem_id = t.problem_id AND g.answer_class = t.answer_class
+    WHERE k.role = 'generate' AND k.model = c.model
+      AND ((k.request->'$.thinking') IS NULL
+           OR ((k.request->>'$.thinking[0]') = c.thinking_mode
+               AND (k.request->>'$.thinking[1]') IS NOT DISTINCT FROM c.thinking_budget::VARCHAR
+               AND (k.request->>'$.thinking[2]') IS NOT DISTINCT FROM c.thinking_effort))
+    GROUP BY ALL"""
+
+# What a score cost: the attempts that its sweep made for it. One that was no call cost nothing, one of unknown usage its reservation.
+_SCORES = """
+    WITH asked AS (SELECT DISTINCT call_id FROM scores WHERE call_id IS NOT NULL), costs AS (
+        SELECT a.call_id,
+               CASE WHEN bool_and(coalesce(k.output_tokens, k.reserved_output_tokens) IS NOT NULL)
+                    THEN sum(coalesce(k.output_tokens, k.reserved_output_tokens)) END AS tokens,
+               CASE WHEN bool_and(coalesce(k.cost_usd, k.reserved_usd) IS NOT NULL)
+                    THEN sum(coalesce(k.cost_usd, k.reserved_usd)) END AS usd
+        FROM asked a JOIN calls one USING (call_id)
+        JOIN calls k ON k.key = one.key AND k.sweep_id = one.sweep_id AND k.status <> 'cancelled' GROUP BY ALL
+    )
+    SELECT s.cell_id, s.problem_id, s.position, s.verifier, CASE WHEN s.valid THEN s.score END AS score,
+           CASE WHEN s.call_id IS NULL THEN 0 ELSE costs.tokens END AS score_tokens,
+           CASE WHEN s.call_id IS NULL THEN 0 ELSE costs.usd END AS score_usd
+    FROM scores s LEFT JOIN costs ON costs.call_id = s.call_id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +67,8 @@ class Pool:
         classes: answer classes as numbers within the problem, −1: no answer; correct: the grade of each draw.
         tokens, usd, latency: output tokens, USD and seconds of each draw with its failed attempts; NaN where unknown.
         scores: by verifier, the score of each draw; NaN where there is none or it is not valid.
+        score_tokens, score_usd: by verifier, what scoring each draw cost; 0 for a draw without an answer, which is not scored, and NaN
+            where the cost is unknown or a draw was never scored.
     """
 
     labels: Mapping[str, Any]
@@ -55,6 +80,8 @@ class Pool:
     usd: Floats
     latency: Floats
     scores: Mapping[str, Floats] = field(default_factory=dict)
+    score_tokens: Mapping[str, Floats] = field(default_factory=dict)
+    score_usd: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -63,7 +90,9 @@ class Pool:
 
 
 def pools(study: Study, *, at_least: int = 2) -> list[Pool]:
-    """The pools of a study in which every problem has `at_least` draws; those of larger models of a cascade are left out.
+    """The pools of a study, one for each data set and split, in which every problem has `at_least` draws.
+
+    Draws of a larger model or under another thinking than their cell's, as second stages make them, are left out.
 
     A pool is cut to the first n draws that all its problems have. Strategies stop early by what they have seen, so how many draws a problem
     has is a choice by their content; the first n are not. Raises `UserError` when there is no such pool.
@@ -73,12 +102,14 @@ def pools(study: Study, *, at_least: int = 2) -> list[Pool]:
     cells = solved_cells(study).set_index("cell_id", drop=False)
     draws = study.sql(_DRAWS)
     draws = draws[draws["cell_id"].isin(cells.index)]
-    scored = study.sql("SELECT cell_id, problem_id, position, verifier, CASE WHEN valid THEN score END AS score FROM scores")
+    # Draws of several splits have one request configuration, and so one name of a pool.
+    draws["place"] = draws["pool"] + " " + draws["cell_id"].map(cells["dataset"] + " " + cells["split"]).astype(str)
+    scored = study.sql(_SCORES)
     difficulty = dict(study.sql("SELECT problem_id, difficulty FROM problems").itertuples(index=False, name=None))
-    scored = scored.merge(draws[["cell_id", "problem_id", "position", "pool", "draw"]], on=["cell_id", "problem_id", "position"])
+    scored = scored.merge(draws[["cell_id", "problem_id", "position", "place", "draw"]], on=["cell_id", "problem_id", "position"])
     found = []
-    for pool, frame in draws.groupby("pool", sort=False):
-        one = _pool(frame, scored[scored["pool"] == pool], cells, difficulty, at_least)
+    for place, frame in draws.groupby("place", sort=False):
+        one = _pool(frame, scored[scored["place"] == place], cells, difficulty, at_least)
         found += [] if one is None else [one]
     if not found:
         raise UserError(
@@ -102,10 +133,12 @@ def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, diffic
         for name in ("answer_class", "correct", "output_tokens", "usd", "latency_s")
     }
     numbers = np.stack([_numbered(row) for row in wide["answer_class"].to_numpy(dtype=object)])
-    scores: dict[str, Floats] = {}
+    scores: dict[str, dict[str, Floats]] = {"score": {}, "score_tokens": {}, "score_usd": {}}
     for verifier, given in scored[scored["draw"] < n].drop_duplicates(["problem_id", "draw", "verifier"]).groupby("verifier"):
-        table = given.pivot(index="problem_id", columns="draw", values="score")
-        scores[str(verifier)] = table.reindex(index=list(problems), columns=range(n)).to_numpy(dtype=np.float64)
+        for name, by_verifier in scores.items():
+            table = given.pivot(index="problem_id", columns="draw", values=name).reindex(index=list(problems), columns=range(n))
+            values = table.to_numpy(dtype=np.float64)
+            by_verifier[str(verifier)] = values if name == "score" else np.where(np.isnan(values) & (numbers < 0), 0.0, values)
     kept = [name for name in LABELS if name not in ("strategy", "strategy_label", "verifier", "variant")]
     return Pool(
         labels={name: first[name] for name in kept if name in first},
@@ -116,7 +149,9 @@ def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, diffic
         tokens=wide["output_tokens"].to_numpy(dtype=np.float64),
         usd=wide["usd"].to_numpy(dtype=np.float64),
         latency=wide["latency_s"].to_numpy(dtype=np.float64),
-        scores=scores,
+        scores=scores["score"],
+        score_tokens=scores["score_tokens"],
+        score_usd=scores["score_usd"],
     )
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 
-from ttc_eval.analysis.frames import LABELS, Floats, described, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, problem_values, solved_cells
+from ttc_eval.analysis.tunables import Tunable, tunables
 from ttc_eval.errors import UserError
 from ttc_eval.metrics.intervals import Estimate, cluster_wilson
+from ttc_eval.variants import policy_keys
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ttc_eval.study import Study
 
-# What makes two cells of different splits or seeds the same policy.
-_POLICY = tuple(name for name in LABELS if name not in ("cell_id", "split", "seed", "simulated"))
+HELD_OUT = "heldout"
+# A policy, measured on a split with a bound at a level; None: the split does not have it.
+_Measure = Callable[[str, float], "Measured | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,10 @@ class Recommendation:
         chosen: the cheapest policy that meets the demand, on the split that it was chosen on; None: there is none.
         nearest: without one, the policy within the caps whose lower bound comes nearest to the target; None: none is within the caps.
         reported: the chosen policy on the other split; None where that does not have it.
-        tried: how many policies there were; cost: what "cheapest" means, `usd` where every policy has a price, or else `tokens`.
-        branded: whether the numbers come from the split that they were chosen on. Such a choice looks better than it is.
+        tried: how many policies there were; thresholds: how many of them are other thresholds than the cells have.
+        cost: what "cheapest" means, `usd` where every policy has a price, or else `tokens`.
+        branded: whether the numbers come from the split that they were chosen on, or the choice was made on held-out. Such a choice looks
+            better than it is.
         simulated: whether answers were invented.
     """
 
@@ -81,6 +89,7 @@ class Recommendation:
     nearest: Measured | None
     reported: Measured | None
     tried: int
+    thresholds: int
     cost: str
     chosen_on: str
     reported_on: str
@@ -89,53 +98,67 @@ class Recommendation:
 
 
 def recommend(
-    study: Study, demand: Demand, *, dataset: str | None = None, choose_on: str | None = None, report_on: str | None = None
+    study: Study,
+    demand: Demand,
+    *,
+    dataset: str | None = None,
+    choose_on: str | None = None,
+    report_on: str | None = None,
+    tune: Sequence[str] = (),
+    on_measured_split: bool = False,
 ) -> Recommendation:
     """The cheapest policy that meets `demand`, chosen by its lower confidence bound on one split and then measured on the other.
 
     Args:
         dataset: where the study has several; choose_on, report_on: splits; by default `dev` and `heldout`. Naming one split for both is
             allowed and brands the result, as does a study that has one split only.
+        tune: families of `tunables.FAMILIES` whose thresholds are tried as well, each as a policy of its own.
+        on_measured_split: allow `tune` on the split that is reported, or on held-out.
 
     Cells that differ in their seed alone are one policy: each problem's outcome is the mean over them. A bound holds for all policies
     together: its level is 1 − (1 − confidence) ÷ number of policies (Bonferroni), so that trying many does not find one by luck.
 
-    Raises `UserError` when the data set or a split is not there, or several data sets are and none is named.
+    Raises `UserError` when the data set or a split is not there, or several data sets are and none is named; with `tune` also as
+    `tunables` and `check_splits` do.
     """
-    cells = _of_data_set(solved_cells(study), dataset)
+    cells = of_data_set(solved_cells(study), dataset)
     splits = sorted(set(cells["split"]))
     first = choose_on or ("dev" if "dev" in splits else splits[0])
-    second = report_on or ("heldout" if "heldout" in splits else next((split for split in splits if split != first), first))
+    second = report_on or (HELD_OUT if HELD_OUT in splits else next((split for split in splits if split != first), first))
     for split in (first, second):
-        if split not in splits:
-            raise UserError(f"split {split!r}: the study has no cell on it; its splits are: {', '.join(splits)}")
-    policies = _policies(cells[cells["split"] == first])
-    level = 1 - (1 - demand.confidence) / len(policies)
-    measured = [_measured(study, group, level) for group in policies]
+        of_split(cells, split)
+    branded = check_splits(first, second, on_measured_split or not tune)
+    policies = _policies(study, cells)
+    measures: list[_Measure] = [partial(_of_cells, study, by_split) for by_split in policies if first in by_split]
+    among = len(measures)
+    if tune:
+        name = str(cells["dataset"].iloc[0])
+        held = tunables(study, dataset=name, tuned_on=first, measured_on=second, families=tune)
+        measures += [partial(_tuned, one, parameter) for one in held for parameter in one.parameters]
+    level = 1 - (1 - demand.confidence) / len(measures)
+    measured = [one for measure in measures if (one := measure(first, level)) is not None]
     cost = "usd" if all(one.usd is not None for one in measured) else "tokens"
     within = [place for place, one in enumerate(measured) if _within(one, demand)]
     good = [place for place in within if (measured[place].bound or 0.0) >= demand.success]
     chosen = min(good, key=lambda place: (_cost(measured[place], cost), -measured[place].success.value), default=None)
     nearest = None if good else max(within, key=lambda place: measured[place].bound or -1.0, default=None)
     shown = chosen if chosen is not None else nearest
-    reported = None
-    if shown is not None and second != first:
-        other = [group for group in _policies(cells[cells["split"] == second]) if _key(group) == _key(policies[shown])]
-        reported = _measured(study, other[0], demand.confidence) if other else None
     return Recommendation(
         chosen=None if chosen is None else measured[chosen],
         nearest=None if nearest is None else measured[nearest],
-        reported=reported,
-        tried=len(policies),
+        reported=None if shown is None or second == first else measures[shown](second, demand.confidence),
+        tried=len(measures),
+        thresholds=len(measures) - among,
         cost=cost,
         chosen_on=first,
         reported_on=second,
-        branded=first == second,
+        branded=branded,
         simulated=bool(cells["simulated"].any()),
     )
 
 
-def _of_data_set(cells: pd.DataFrame, dataset: str | None) -> pd.DataFrame:
+def of_data_set(cells: pd.DataFrame, dataset: str | None) -> pd.DataFrame:
+    """The cells of a data set. Raises `UserError` when it is not there, or when there are several and none is named."""
     names = sorted(set(cells["dataset"]))
     if dataset is None and len(names) > 1:
         raise UserError(f"the study has several data sets; name one with --dataset: {', '.join(names)}")
@@ -144,32 +167,73 @@ def _of_data_set(cells: pd.DataFrame, dataset: str | None) -> pd.DataFrame:
     return cells if dataset is None else cells[cells["dataset"] == dataset]
 
 
-def _key(group: pd.DataFrame) -> tuple[str, ...]:
-    return tuple(str(group.iloc[0][name]) for name in _POLICY if name in group)
+def of_split(cells: pd.DataFrame, split: str) -> pd.DataFrame:
+    """The cells of a split. Raises `UserError` when there is none."""
+    splits = sorted(set(cells["split"]))
+    if split not in splits:
+        raise UserError(f"split {split!r}: the study has no cell on it; its splits are: {', '.join(splits)}")
+    return cells[cells["split"] == split]
 
 
-def _policies(cells: pd.DataFrame) -> list[pd.DataFrame]:
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for place in range(len(cells)):
-        groups.setdefault(_key(cells.iloc[[place]]), []).append(place)
-    return [cells.iloc[places] for places in groups.values()]
+def check_splits(chosen_on: str, measured_on: str, allowed: bool) -> bool:
+    """Whether a choice made so is branded. Raises `UserError` when it is, and that was not asked for."""
+    branded = chosen_on in (measured_on, HELD_OUT)
+    if branded and not allowed:
+        raise UserError(
+            f"tuning on {chosen_on} and measuring on {measured_on} shows a choice where it looks better than it is; tune on another split, "
+            "or say on_measured_split=True (--on-measured-split), which brands the result"
+        )
+    return branded
+
+
+def _policies(study: Study, cells: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
+    """The cells of each policy, by split. Of cells that differ in their problems alone, the one with the most."""
+    stored = study.sql("SELECT cell_id, config, endpoint FROM cells").set_index("cell_id").loc[list(cells["cell_id"])]
+    configs = [orjson.loads(config) for config in stored["config"]]
+    keys = policy_keys(list(zip(configs, stored["endpoint"], cells["split"], cells["seed"], strict=True)))
+    groups: dict[str, dict[str, list[int]]] = {}
+    for place, (key, split) in enumerate(zip(keys, cells["split"], strict=True)):
+        groups.setdefault(key, {}).setdefault(str(split), []).append(place)
+    return [{split: _largest(cells.iloc[places]) for split, places in by_split.items()} for by_split in groups.values()]
+
+
+def _largest(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells.sort_values("n_problems", ascending=False, kind="stable").drop_duplicates("seed").sort_index()
+
+
+def _of_cells(study: Study, by_split: Mapping[str, pd.DataFrame], split: str, level: float) -> Measured | None:
+    """The policy of these cells on a split."""
+    return _measured(study, by_split[split], level) if split in by_split else None
+
+
+def _tuned(one: Tunable, parameter: float, split: str, level: float) -> Measured | None:
+    """A family at a parameter on a split."""
+    if split not in one.splits:
+        return None
+    found = one.on(split, parameter)
+    return _of_values(one.named(parameter), split, found.success, (found.usd, found.tokens, found.latency_s), found.seeds, level)
 
 
 def _measured(study: Study, cells: pd.DataFrame, level: float) -> Measured:
     columns = ["correct", "charged_usd", "charged_output_tokens", "latency_s"]
     values = problem_values(study, list(cells["cell_id"]), columns)
-    right = values["correct"].mean(axis=1)
-    low = cluster_wilson(right, 2 * level - 1).low
     first = cells.iloc[0]
+    name = described(first) + ("" if not isinstance(first.get("variant"), str) else f" · {first['variant']}")
+    costs = (values["charged_usd"], values["charged_output_tokens"], values["latency_s"])
+    return _of_values(name, str(first["split"]), values["correct"].mean(axis=1), costs, len(cells), level)
+
+
+def _of_values(name: str, split: str, right: Floats, costs: tuple[Floats, Floats, Floats], seeds: int, level: float) -> Measured:
+    usd, tokens, latency = costs
     return Measured(
-        policy=described(first) + ("" if not isinstance(first.get("variant"), str) else f" · {first['variant']}"),
-        split=str(first["split"]),
+        policy=name,
+        split=split,
         success=cluster_wilson(right),
-        bound=low,
-        usd=_mean(values["charged_usd"]),
-        tokens=_mean(values["charged_output_tokens"]),
-        p95_latency_s=_p95(values["latency_s"]),
-        seeds=len(cells),
+        bound=cluster_wilson(right, 2 * level - 1).low,
+        usd=_mean(usd),
+        tokens=_mean(tokens),
+        p95_latency_s=_p95(latency),
+        seeds=seeds,
     )
 
 
@@ -206,11 +270,14 @@ def in_words(found: Recommendation, demand: Demand) -> list[str]:
         lines.append("none; no policy of this study stays within the caps with a known cost")
     if found.reported is not None:
         lines.append(f"reported on {found.reported_on}, which had no part in the choice: {_said(found.reported)}")
-    elif shown is not None and not found.branded:
+    elif shown is not None and found.chosen_on != found.reported_on:
         lines.append(f"split {found.reported_on} has no such cell: run it there to report it")
-    if found.branded:
+    if found.branded and found.chosen_on == found.reported_on:
         lines.append(f"TUNED ON THE SPLIT IT IS MEASURED ON ({found.chosen_on}): a choice looks better there than it is")
-    many = f"{found.tried} policies were tried, and the bound holds for all of them together at {demand.confidence:.0%} (Bonferroni)"
+    elif found.branded:
+        lines.append(f"TUNED ON {found.chosen_on}: that split can no longer tell how good a choice is")
+    tried = f"{found.tried} policies" + (f", {found.thresholds} of them thresholds," if found.thresholds else "")
+    many = f"{tried} were tried, and the bound holds for all of them together at {demand.confidence:.0%} (Bonferroni)"
     lines.append(f"{many}; the cheapest by {'USD' if found.cost == 'usd' else 'output tokens, since not every policy has a price'}")
     return [*lines, "SIMULATED: the answers of this study were invented"] if found.simulated else lines
 

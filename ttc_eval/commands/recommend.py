@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -22,11 +23,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", help="where the study has several")
     parser.add_argument("--choose-on", metavar="SPLIT", help="the split that the policy is chosen on (dev)")
     parser.add_argument("--report-on", metavar="SPLIT", help="the split that it is reported on (heldout)")
+    parser.add_argument(
+        "--tune",
+        nargs="?",
+        const="",
+        metavar="FAMILY,…",
+        help="try other thresholds of stopping rules, cascade, route and verify_selectively, over stored draws; by default of all",
+    )
+    parser.add_argument(
+        "--on-measured-split", action="store_true", help="allow --tune on the split that is reported, or on heldout; brands the result"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the recommendation. Exit code 0 when there is one, 1 when no policy meets the demand."""
     from ttc_eval.analysis.recommend import Demand, in_words, recommend
+    from ttc_eval.analysis.tunables import FAMILIES
     from ttc_eval.sweep.summary import output_console
 
     demand = Demand(
@@ -37,11 +49,26 @@ def run(options: argparse.Namespace) -> int:
         p95_latency_s=options.p95_latency,
     )
     study = chosen(options.database)
-    found = recommend(study, demand, dataset=options.dataset, choose_on=options.choose_on, report_on=options.report_on)
+    found = recommend(
+        study,
+        demand,
+        dataset=options.dataset,
+        choose_on=options.choose_on,
+        report_on=options.report_on,
+        tune=families(options.tune, FAMILIES),
+        on_measured_split=options.on_measured_split,
+    )
     console = output_console()
     for line in in_words(found, demand):
         console.print(Text(line), soft_wrap=True)
     return 0 if found.chosen is not None else 1
+
+
+def families(text: str | None, every: Sequence[str]) -> Sequence[str]:
+    """The families that `--tune` names: none without it, `every` one where it names none."""
+    if text is None:
+        return ()
+    return text.split(",") if text else every
 
 
 def target(text: str) -> float:
