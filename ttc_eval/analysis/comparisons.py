@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ttc_eval.analysis.frames import Floats, described, merged, policies_of, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, merged, one_data_set, policies_of, problem_values, solved_cells
 from ttc_eval.analysis.frontiers import COST_COLUMNS, Cost
 from ttc_eval.errors import UserError
 from ttc_eval.metrics.comparison import compare, holm, mcnemar, problems_needed
@@ -58,7 +58,15 @@ class EqualCost:
 
 
 def equal_cost(
-    study: Study, a: str | Sequence[str], b: str | Sequence[str], *, cost: Cost = "tokens", at: float | None = None, seed: int = 0
+    study: Study,
+    a: str | Sequence[str],
+    b: str | Sequence[str],
+    *,
+    cost: Cost = "tokens",
+    at: float | None = None,
+    dataset: str | None = None,
+    split: str | None = None,
+    seed: int = 0,
 ) -> EqualCost:
     """A against B at one cost per problem.
 
@@ -66,10 +74,11 @@ def equal_cost(
         a, b: strategy labels (`best_of_n@8`), a strategy's name for all its cells (`best_of_n`), or cell ids. Several cells make a curve,
             whose randomised mixtures are read at the cost. Cells that differ in their seed alone are one policy, the mean of them.
         at: cost per problem; None: the largest that both reach, so that neither is held below its means.
+        dataset, split: where the study has several.
 
     Raises `UserError` when a name fits no cell, a cost is unknown, or the two share no cost.
     """
-    sides = _Sides.of(study, a, b, cost)
+    sides = _Sides.of(study, a, b, cost, dataset, split)
     at = sides.common()[1] if at is None else at
     difference = difference_at(sides.cost_a, sides.right_a, sides.cost_b, sides.right_b, at, seed=seed)
     mixed_a = mixture_at(sides.cost_a.mean(axis=0), sides.right_a.mean(axis=0), at)
@@ -97,6 +106,8 @@ def equal_cost_curve(
     b: str | Sequence[str],
     *,
     cost: Cost = "tokens",
+    dataset: str | None = None,
+    split: str | None = None,
     points: int = 15,
     resamples: int = 1_000,
     seed: int = 0,
@@ -109,7 +120,7 @@ def equal_cost_curve(
     """
     import pandas as pd
 
-    sides = _Sides.of(study, a, b, cost)
+    sides = _Sides.of(study, a, b, cost, dataset, split)
     low, high = sides.common()
     corners = [
         float(costs.mean(axis=0)[i])
@@ -201,8 +212,8 @@ class _Sides:
     where: dict[str, str]
 
     @classmethod
-    def of(cls, study: Study, a: str | Sequence[str], b: str | Sequence[str], cost: Cost) -> _Sides:
-        cells = solved_cells(study)
+    def of(cls, study: Study, a: str | Sequence[str], b: str | Sequence[str], cost: Cost, dataset: str | None, split: str | None) -> _Sides:
+        cells = one_data_set(solved_cells(study), dataset, split)
         chosen_a, chosen_b = _chosen(cells, a, "A"), _chosen(cells, b, "B")
         ids = [*chosen_a["cell_id"], *chosen_b["cell_id"]]
         values = problem_values(study, ids, [COST_COLUMNS[cost], "correct"])

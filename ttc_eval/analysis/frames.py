@@ -72,6 +72,18 @@ def described(row: pd.Series) -> str:
     return " · ".join(str(row[name]) for name in ("model", "thinking_label", "strategy_label"))
 
 
+def one_data_set(cells: pd.DataFrame, dataset: str | None, split: str | None) -> pd.DataFrame:
+    """The cells of one data set and split. Raises `UserError` where there are several and none is named, or the named one is not there."""
+    for name, wanted in (("dataset", dataset), ("split", split)):
+        known = sorted(set(cells[name]))
+        if wanted is None and len(known) > 1:
+            raise UserError(f"{name}: the study has several; name one of: {', '.join(known)}")
+        if wanted is not None and wanted not in known:
+            raise UserError(f"{name}={wanted}: the study has: {', '.join(known)}")
+        cells = cells if wanted is None else cells[cells[name] == wanted]
+    return cells.reset_index(drop=True)
+
+
 def problem_values(study: Study, cell_ids: Sequence[str], columns: Sequence[str]) -> dict[str, Floats]:
     """Values of `problem_outcomes` as matrices of shape (problems, cells), on the problems that all the cells have solved.
 

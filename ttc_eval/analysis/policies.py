@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ttc_eval.analysis.frames import Floats, described, merged, policies_of, problem_values, solved_cells
+from ttc_eval.analysis.frames import Floats, described, merged, one_data_set, policies_of, problem_values, solved_cells
 from ttc_eval.analysis.pools import pools
 from ttc_eval.errors import UserError
 from ttc_eval.metrics import paired_difference
@@ -82,7 +82,7 @@ def compute_optimal(
     """
     import pandas as pd
 
-    cells = _one_data_set(solved_cells(study), dataset, split)
+    cells = one_data_set(solved_cells(study), dataset, split)
     values = problem_values(study, list(cells["cell_id"]), ["correct", "charged_output_tokens"])
     each = policies_of(cells)
     right, spent = merged(values["correct"], each), merged(values["charged_output_tokens"], each)
@@ -145,7 +145,7 @@ def choices(study: Study, cost: float, *, by: By = "agreement", bins: int = 5, p
     """
     import pandas as pd
 
-    cells = _one_data_set(solved_cells(study), None, split)
+    cells = one_data_set(solved_cells(study), None, split)
     values = problem_values(study, list(cells["cell_id"]), ["correct", "charged_output_tokens"])
     problems, each = _problems(study, list(cells["cell_id"])), policies_of(cells)
     right, spent = merged(values["correct"], each), merged(values["charged_output_tokens"], each)
@@ -215,17 +215,6 @@ def _probe_cost(study: Study, problems: Sequence[str], probe: int) -> Floats:
     pool = next(one for one in pools(study, at_least=probe) if set(problems) <= set(one.problems))
     rows = [pool.problems.index(problem) for problem in problems]
     return np.asarray(pool.tokens[rows, :probe].sum(axis=1))
-
-
-def _one_data_set(cells: pd.DataFrame, dataset: str | None, split: str | None) -> pd.DataFrame:
-    for name, wanted in (("dataset", dataset), ("split", split)):
-        known = sorted(set(cells[name]))
-        if wanted is None and len(known) > 1:
-            raise UserError(f"{name}: the study has several; name one of: {', '.join(known)}")
-        if wanted is not None and wanted not in known:
-            raise UserError(f"{name}={wanted}: the study has: {', '.join(known)}")
-        cells = cells if wanted is None else cells[cells[name] == wanted]
-    return cells.reset_index(drop=True)
 
 
 def _problems(study: Study, cell_ids: Sequence[str]) -> list[str]:

@@ -38,7 +38,8 @@ def cost_frontier(frame: pd.DataFrame) -> Figure:
     known = known.assign(line=names(known, among=("strategy_label", "model", "dataset", "split", "verifier", "variant")))
     styles = looks(sorted(set(known["line"]), key=natural))
     likely = known[known["frontier_probability"] >= _LIKELY].nlargest(_MOST, "frontier_probability").sort_values("cost")
-    size = (4.6, 3.4 + 0.17 * len(likely))
+    longest = max(len(line) for line in known["line"])
+    size = (3.6 + 0.065 * min(longest, 40), 3.4 + 0.17 * len(likely))
     figure, (ax, sure) = panels(2, 1, size, gridspec_kw={"height_ratios": (2.5, 0.35 + 0.17 * max(1, len(likely)))})
     ends = []
     for line, points in sorted(known.groupby("line"), key=lambda pair: natural(str(pair[0]))):
@@ -87,7 +88,7 @@ def cost_frontier(frame: pd.DataFrame) -> Figure:
 
 
 def _policy(row: dict[Any, Any]) -> str:
-    return plain_text(f"{row['line']} · {row['thinking_label']}" if row.get("thinking_label") else row["line"], 34)
+    return plain_text(f"{row['line']} · {row['thinking_label']}" if row.get("thinking_label") else row["line"], 48)
 
 
 @styled

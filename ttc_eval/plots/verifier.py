@@ -36,13 +36,14 @@ def verifier_audit(reliability: pd.DataFrame, overoptimisation: pd.DataFrame) ->
     growing = overoptimisation.assign(line=names(overoptimisation, ("verifier",), _AMONG)) if len(overoptimisation) else None
     labels = list(dict.fromkeys([*bins["line"], *(growing["line"] if growing is not None else [])]))[:_MOST]
     styles = looks(labels)
-    figure, axes = panels(1, 1 if growing is None else 2, (3.6 if growing is None else 6.6, 3.3))
+    figure, axes = panels(1, 1 if growing is None else 2, (3.6 if growing is None else 6.6, 3.7))
     _reliability(axes[0], bins, styles)
     if growing is not None:
         _growth(axes[1], growing, styles)
     keys = [Line2D([], [], **look.line, label=look.label) for look in styles.values()]
     figure.legend(handles=keys, loc="outside upper left", ncols=2, fontsize=LABEL_SIZE, frameon=False, handlelength=3)
-    facts = [problems_in(bins), *where(bins), f"bins of {_FEWEST} candidates or more", "bars: 95 % intervals over problems"]
+    kept = bins[bins["candidates"] >= _FEWEST]
+    facts = [f"{problems_in(kept)} a bin", *where(bins), f"bins of {_FEWEST} candidates or more", "bars: 95 % intervals over problems"]
     return finished(figure, facts, simulated=simulated_of(bins))
 
 

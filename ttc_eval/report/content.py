@@ -15,6 +15,7 @@ from ttc_eval.analysis.frames import solved_cells
 from ttc_eval.analysis.outcomes import OUTCOMES, breakdown
 from ttc_eval.analysis.sampling import curves
 from ttc_eval.errors import UserError
+from ttc_eval.report.split import deciding
 from ttc_eval.report.tables import Table, joined, of_frame, share, shown
 from ttc_eval.shown import unknown
 
@@ -80,6 +81,7 @@ def content(study: Study, cells: pd.DataFrame) -> Content:
 
 
 def _headline(cells: pd.DataFrame) -> tuple[str, ...]:
+    cells = deciding(cells)
     best = cells.sort_values(["success", "mean_output_tokens"], ascending=[False, True]).iloc[0]
     cheap = cells.sort_values("mean_output_tokens").iloc[0]
     lines = []
@@ -88,7 +90,7 @@ def _headline(cells: pd.DataFrame) -> tuple[str, ...]:
         cost = "" if unknown(row["mean_output_tokens"]) else f", {row['mean_output_tokens']:.0f} output tokens per problem"
         usd = "" if unknown(row["charged_usd"]) else f", {float(row['charged_usd']) / float(row['n_problems']):.6f} USD per problem"
         policy = f"{row['model']} · {row['thinking_label']} · {row['strategy_label']}"
-        lines.append(f"{name}: {policy}, success {value} % of n = {int(row['n_problems'])}{cost}{usd}.")
+        lines.append(f"{name}: {policy}, success {value} % of n = {int(row['n_problems'])} ({row['split']}){cost}{usd}.")
     gap = cells.sort_values("selection_gap", ascending=False).iloc[0]
     if not unknown(gap["selection_gap"]) and gap["selection_gap"] > 0:
         where = f"{gap['thinking_label']} · {gap['strategy_label']}"
@@ -203,14 +205,15 @@ def _costs(study: Study) -> Table | None:
 
 
 def _equal_cost(study: Study) -> Table | None:
-    cells = solved_cells(study)
+    cells = deciding(solved_cells(study))
     if len(cells[["dataset", "split"]].drop_duplicates()) > 1:
         raise UserError("several data sets or splits; compare strategies on one of them with analysis.comparisons.equal_cost")
+    split = cells["split"].iloc[0]
     labels = cells.groupby("strategy_label")["success"].max().sort_values(ascending=False, kind="stable").index[:_STRATEGIES]
     rows = []
     for a, b in combinations(labels, 2):
         try:
-            one = equal_cost(study, a, b)
+            one = equal_cost(study, a, b, split=split)
         except UserError:
             continue  # their costs do not overlap, or are not known
         value = share(one.difference.value, one.difference.low, one.difference.high)
@@ -220,7 +223,7 @@ def _equal_cost(study: Study) -> Table | None:
     columns = ("A", "B", "output tokens per problem", "success of A, %", "success of B, %", "A − B", "n", "verdict")
     caption = (
         "Strategies at equal cost, the largest that both reach: each by its best mixture that costs no more, paired by problem; "
-        "bootstrap over problems, 95 %, not adjusted for the number of pairs."
+        f"bootstrap over problems, 95 %, not adjusted for the number of pairs; split {split}."
     )
     return Table("equal-cost", caption, columns, tuple(rows), 2)
 

@@ -16,6 +16,7 @@ from ttc_eval.analysis.sampling import curves
 from ttc_eval.analysis.scaling import coverage
 from ttc_eval.analysis.stopping import tradeoff
 from ttc_eval.errors import UserError
+from ttc_eval.report.split import deciding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,7 @@ def drawn(study: Study, cells: pd.DataFrame, difficulties: pd.DataFrame) -> dict
         method = f"one draw; {_WILSON}"
         makers["budget-curve-by-difficulty"] = (named, lambda: plots.budget_curve(difficulties, interval_method=method))
     makers |= {
-        "cost-frontier": ("The cost frontier, and how sure it is", lambda: _frontier(study)),
+        "cost-frontier": ("The cost frontier, and how sure it is", lambda: _frontier(study, cells)),
         "equal-cost": ("The best strategy against the cheapest, at equal cost", lambda: _equal_cost(study, cells)),
         "sampling-curves": ("What k draws would have given, by selector", lambda: plots.sampling_curves(curves(study, permutations=50))),
         "coverage-scaling": ("How coverage grows with draws (oracle)", lambda: plots.coverage_scaling(coverage(study))),
@@ -62,19 +63,22 @@ def drawn(study: Study, cells: pd.DataFrame, difficulties: pd.DataFrame) -> dict
     return found
 
 
-def _frontier(study: Study) -> Figure:
+def _frontier(study: Study, cells: pd.DataFrame) -> Figure:
     found = frontier(study, "tokens")
+    found = found[found["split"].isin(set(deciding(cells)["split"]))]
     if found["cost"].isna().all():
         raise UserError("no cell has a known cost")
     return plots.cost_frontier(found)
 
 
 def _equal_cost(study: Study, cells: pd.DataFrame) -> Figure:
+    cells = deciding(cells)
+    split = cells["split"].iloc[0] if cells["split"].nunique() == 1 else None
     best = cells.sort_values(["success", "mean_output_tokens"], ascending=[False, True])["strategy_label"].iloc[0]
     other = cells[cells["strategy_label"] != best].sort_values("mean_output_tokens")["strategy_label"]
     if other.empty:
         raise UserError("there is one strategy only")
-    return plots.equal_cost_difference(equal_cost_curve(study, best, other.iloc[0]))
+    return plots.equal_cost_difference(equal_cost_curve(study, best, other.iloc[0], split=split))
 
 
 def _latency(study: Study) -> Figure:
