@@ -168,11 +168,12 @@ def pairwise(study: Study, *, confidence: float = 0.95, seed: int = 0) -> pd.Dat
     cells = solved_cells(study)
     rows = []
     for (dataset, split, _), group in cells.groupby(["dataset", "split", "seed"], sort=False):
+        wide = _answered(study, list(group["cell_id"]))
         for (_, a), (_, b) in combinations(group.iterrows(), 2):
-            try:
-                right = problem_values(study, [a["cell_id"], b["cell_id"]], ["correct"])["correct"]
-            except UserError:
+            both = wide[[a["cell_id"], b["cell_id"]]].dropna()
+            if both.empty:
                 continue
+            right = both.to_numpy(dtype=np.float64)
             found = compare(right[:, 0], right[:, 1], confidence=confidence, flips=1, seed=seed)
             rows.append(
                 {
@@ -196,6 +197,14 @@ def pairwise(study: Study, *, confidence: float = 0.95, seed: int = 0) -> pd.Dat
     frame = pd.DataFrame(rows, columns=_PAIR)
     frame["holm_p"] = holm(frame["mcnemar_p"].tolist()) if len(frame) else []
     return frame
+
+
+def _answered(study: Study, cell_ids: list[str]) -> pd.DataFrame:
+    """Right (1) or not (0): a row for each problem, a column for each cell; NaN where the cell has not solved it."""
+    frame = study.sql(
+        "SELECT cell_id, problem_id, correct::DOUBLE AS correct FROM problem_outcomes WHERE list_contains(?, cell_id)", [cell_ids]
+    )
+    return frame.pivot(index="problem_id", columns="cell_id", values="correct").reindex(columns=cell_ids)
 
 
 @dataclass(frozen=True, slots=True)
