@@ -46,9 +46,9 @@ class Study:
         )
 
     def candidates(self) -> pd.DataFrame:
-        """One row per candidate, with its grade: `correct` is False for one that is cut or has no answer."""
+        """One row per candidate, with its grade: `correct` is False for one that is cut or has no answer, NULL without a label."""
         return self.sql(
-            """SELECT c.*, c.complete AND coalesce(g.correct, false) AS correct FROM candidates c
+            """SELECT c.*, CASE WHEN c.complete AND c.answer_class IS NOT NULL THEN g.correct ELSE false END AS correct FROM candidates c
                LEFT JOIN grades g USING (problem_id, answer_class) ORDER BY cell_id, problem_id, position"""
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from ttc_eval.analysis.frames import Floats, labels_of, rows_or_columns, solved_cells
-from ttc_eval.analysis.pools import pools
+from ttc_eval.analysis.pools import judged, pools
 from ttc_eval.metrics import best_of_n_at_k, cluster_mean, pass_at_k
 from ttc_eval.metrics.intervals import Estimate, cluster_ratio
 from ttc_eval.metrics.ranking import auroc_pooled, auroc_within, brier
@@ -27,7 +27,8 @@ _THRESHOLDS = ("accept_at", "threshold", "min_score")
 _SCORES = """
     SELECT v.cell_id, v.problem_id, v.position, v.verifier, v.kind, CASE WHEN v.valid THEN v.score END AS score, v.valid, v.correct
     FROM verifier_scores v JOIN candidates c USING (cell_id, problem_id, position)
-    WHERE v.what = 'candidate' AND NOT coalesce(c."partial", false) ORDER BY v.cell_id, v.verifier, v.problem_id, v.position"""
+    WHERE v.what = 'candidate' AND v.correct IS NOT NULL AND NOT coalesce(c."partial", false)
+    ORDER BY v.cell_id, v.verifier, v.problem_id, v.position"""
 
 _COSTS = """
     SELECT cell_id, coalesce(sum(tokens) FILTER (role = 'verify'), 0) / sum(tokens) AS cost_share
@@ -121,14 +122,17 @@ def overoptimisation(study: Study) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for pool in pools(study):
-        ks, right = doubling(pool.n), pool.correct.sum(axis=1)
-        for verifier, scores in pool.scores.items():
-            usable = np.where(pool.classes >= 0, scores, np.nan)
-            success = best_of_n_at_k(usable, pool.correct & (pool.classes >= 0), ks, "unresolved")
+        for verifier in pool.scores:
+            held = judged(pool, verifier)
+            if held is None:
+                continue
+            ks, right = doubling(held.n), held.correct.sum(axis=1)
+            usable = np.where(held.classes >= 0, held.scores[verifier], np.nan)
+            success = best_of_n_at_k(usable, held.correct & (held.classes >= 0), ks, "unresolved")
             heights = _selected_score(usable, ks)
             for place, k in enumerate(ks.tolist()):
                 one = cluster_mean(success[:, place])
-                oracle = float(pass_at_k(np.full(len(right), pool.n), right, k).mean())
+                oracle = float(pass_at_k(np.full(len(right), held.n), right, k).mean())
                 ends = {"success": one.value, "success_low": one.low, "success_high": one.high, "n": one.n, "method": one.method}
                 rest = {"oracle": oracle, "gap": oracle - one.value, "selected_score": float(heights[place])}
                 rows.append({**pool.labels, "verifier": verifier, "k": k, **ends, **rest})

@@ -166,6 +166,7 @@ def pairwise(study: Study, *, confidence: float = 0.95, seed: int = 0) -> pd.Dat
     import pandas as pd
 
     cells = solved_cells(study)
+    cells = cells[cells["success"].notna()]
     rows = []
     for (dataset, split, _), group in cells.groupby(["dataset", "split", "seed"], sort=False):
         wide = _answered(study, list(group["cell_id"]))

@@ -103,5 +103,7 @@ def problem_values(study: Study, cell_ids: Sequence[str], columns: Sequence[str]
         shared = here.reindex(columns=list(cell_ids)).notna().all(axis=1)
         if not shared.any():
             raise UserError("these cells have no problem in common; compare cells of one data set and split")
+        if column == "correct" and wide.reindex(columns=list(cell_ids))[shared].isna().to_numpy().any():
+            raise UserError("some answers of these cells have no label, so what was right is unknown")
         found[column] = wide.reindex(columns=list(cell_ids))[shared].sort_index().to_numpy(dtype=np.float64)
     return found

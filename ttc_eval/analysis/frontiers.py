@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ttc_eval.analysis.frames import Floats, described, labels_of, merged, policies_of, problem_values, solved_cells
 from ttc_eval.metrics.frontier import frontier_probability, hull, on_frontier
-from ttc_eval.metrics.intervals import cluster_mean
+from ttc_eval.metrics.intervals import cluster_mean, wilson
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def _of_one_data_set(study: Study, cells: pd.DataFrame, cost: Cost, resamples: i
     success = right.mean(axis=0)
     corners, steps = set(hull(means, success)), np.asarray(on_frontier(means, success)).tolist()
     spread = [cluster_mean(costs[:, i], share=False) if known[i] else None for i in range(len(policies))]
-    alone = [_success(cells, right[:, i], places) for i, places in enumerate(policies)]
+    alone = [_success(right[:, i], len(places)) for i, places in enumerate(policies)]
     return labels_of(cells.iloc[[places[0] for places in policies]].reset_index(drop=True)).assign(
         cost=means,
         cost_low=[np.nan if one is None or one.low is None else max(0.0, one.low) for one in spread],
@@ -75,10 +75,7 @@ def _of_one_data_set(study: Study, cells: pd.DataFrame, cost: Cost, resamples: i
     )
 
 
-def _success(cells: pd.DataFrame, right: Floats, places: list[int]) -> tuple[float, float]:
-    """Ends of the interval of success: the cell's own, or of the mean over seeds, where draws of one problem repeat."""
-    if len(places) == 1:
-        row = cells.iloc[places[0]]
-        return float(row["success_low"]), float(row["success_high"])
-    found = cluster_mean(right)
+def _success(right: Floats, seeds: int) -> tuple[float, float]:
+    """Ends of the interval of success: Wilson, or t over problems for a mean over seeds, whose values are no counts."""
+    found = wilson(int(right.sum()), len(right)) if seeds == 1 else cluster_mean(right)
     return (np.nan if found.low is None else found.low), (np.nan if found.high is None else found.high)

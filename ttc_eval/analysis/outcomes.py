@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ttc_eval.study import Study
 
 # In the order in which a figure stacks them.
-OUTCOMES = ("right", "wrong", "unresolved", "truncated", "unparsed", "refused", "error")
+OUTCOMES = ("right", "wrong", "unresolved", "truncated", "unparsed", "refused", "error", "ungraded")
 
 
 def breakdown(study: Study) -> pd.DataFrame:
@@ -31,6 +31,7 @@ def breakdown(study: Study) -> pd.DataFrame:
     | unparsed | has none: at least one candidate ended by itself without an answer |
     | refused | has none: the provider refused all |
     | error | ended in an error |
+    | ungraded | has a selected answer without a label, as imported ones may be |
     """
     import pandas as pd
 

@@ -89,6 +89,8 @@ def compute_optimal(
     problems = _problems(study, list(cells["cell_id"]))
     if not np.isfinite(spent).all():
         raise UserError("the output tokens of some problems are not known; policies cannot be held to a cost")
+    if len(problems) < 2 * folds:
+        raise UserError(f"{len(problems)} problems are too few to choose on some and measure on others; {2 * folds} are needed at least")
     which, names = difficulty_bins(study, problems, by, bins, probe)
     fold = np.random.default_rng(seed).permutation(len(problems)) % folds
     extra = _probe_cost(study, problems, probe) if by == "agreement" else np.zeros(len(problems))

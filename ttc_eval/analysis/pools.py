@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _DRAWS = """
     )
     SELECT t.cell_id, t.problem_id, t.position, t.draw, any_value(k.pool) AS pool,
            any_value(CASE WHEN t.complete THEN t.answer_class END) AS answer_class,
-           any_value(t.complete AND coalesce(g.correct, false)) AS correct,
+           any_value(CASE WHEN t.complete AND t.answer_class IS NOT NULL THEN g.correct ELSE false END) AS correct,
            CASE WHEN bool_and(coalesce(k.output_tokens, k.reserved_output_tokens) IS NOT NULL)
                 THEN sum(coalesce(k.output_tokens, k.reserved_output_tokens)) END AS output_tokens,
            CASE WHEN bool_and(coalesce(k.cost_usd, k.reserved_usd) IS NOT NULL) THEN sum(coalesce(k.cost_usd, k.reserved_usd)) END AS usd,
@@ -67,6 +67,9 @@ class Pool:
         classes: answer classes as numbers within the problem, −1: no answer; correct: the grade of each draw.
         tokens, usd, latency: output tokens, USD and seconds of each draw with its failed attempts; NaN where unknown.
         scores: by verifier, the score of each draw; NaN where there is none or it is not valid.
+        asked: by verifier, of how many draws from the first on it was asked for a score in every problem. A draw without an answer is never
+            asked about. Draws beyond were not judged, which says nothing against them.
+        left_out: problems of its cells without such draws, because they ended in an error first.
         score_tokens, score_usd: by verifier, what scoring each draw cost; 0 for a draw without an answer, which is not scored, and NaN
             where the cost is unknown or a draw was never scored.
     """
@@ -82,11 +85,27 @@ class Pool:
     scores: Mapping[str, Floats] = field(default_factory=dict)
     score_tokens: Mapping[str, Floats] = field(default_factory=dict)
     score_usd: Mapping[str, Floats] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
 
     @property
     def n(self) -> int:
         """Draws of each problem."""
         return int(self.classes.shape[1])
+
+
+def first_draws(pool: Pool, n: int) -> Pool:
+    """The pool with the first n draws of each problem only."""
+    names, by_verifier = ("classes", "correct", "tokens", "usd", "latency"), ("scores", "score_tokens", "score_usd")
+    cut: dict[str, Any] = {name: getattr(pool, name)[:, :n] for name in names}
+    cut |= {name: {verifier: values[:, :n] for verifier, values in getattr(pool, name).items()} for name in by_verifier}
+    return replace(pool, **cut, asked={verifier: min(n, asked) for verifier, asked in pool.asked.items()})
+
+
+def judged(pool: Pool, verifier: str) -> Pool | None:
+    """The pool with the draws that a verifier was asked about in every problem; None where it was not asked about all first ones."""
+    n = pool.asked[verifier]
+    return first_draws(pool, n) if n else None
 
 
 def pools(study: Study, *, at_least: int = 2) -> list[Pool]:
@@ -107,24 +126,29 @@ def pools(study: Study, *, at_least: int = 2) -> list[Pool]:
     scored = study.sql(_SCORES)
     difficulty = dict(study.sql("SELECT problem_id, difficulty FROM problems").itertuples(index=False, name=None))
     scored = scored.merge(draws[["cell_id", "problem_id", "position", "place", "draw"]], on=["cell_id", "problem_id", "position"])
+    solved = study.sql("SELECT cell_id, problem_id FROM solutions")
     found = []
     for place, frame in draws.groupby("place", sort=False):
-        one = _pool(frame, scored[scored["place"] == place], cells, difficulty, at_least)
+        expected = set(solved.loc[solved["cell_id"].isin(set(frame["cell_id"])), "problem_id"])
+        one = _pool(frame, scored[scored["place"] == place], cells, difficulty, at_least, expected)
         found += [] if one is None else [one]
     if not found:
         raise UserError(
-            f"{study.path}: no pool holds {at_least} draws of every problem; sample more, for example strategy=self_consistency_8"
+            f"{study.path}: no pool holds {at_least} draws of every problem, all with a label; sample more, for example "
+            "strategy=self_consistency_8"
         )
     order = {cell_id: place for place, cell_id in enumerate(pd.Index(cells.index))}
     return sorted(found, key=lambda one: order[one.labels["cell_id"]])
 
 
-def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, difficulty: Mapping[str, Any], at_least: int) -> Pool | None:
+def _pool(
+    frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, difficulty: Mapping[str, Any], at_least: int, expected: set[str]
+) -> Pool | None:
     first = cells.loc[next(cell_id for cell_id in cells.index if cell_id in set(frame["cell_id"]))]
     once = frame.drop_duplicates(["problem_id", "draw"]).sort_values(["problem_id", "draw"])
     counts = once.groupby("problem_id")["draw"].apply(lambda held: _unbroken(held.to_numpy()))
     n = int(counts.min())
-    if n < at_least:
+    if n < at_least or once["correct"].isna().any():  # an imported answer without a label is not wrong but unknown
         return None
     once = once[once["draw"] < n]
     problems = tuple(sorted(set(once["problem_id"])))
@@ -134,7 +158,11 @@ def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, diffic
     }
     numbers = np.stack([_numbered(row) for row in wide["answer_class"].to_numpy(dtype=object)])
     scores: dict[str, dict[str, Floats]] = {"score": {}, "score_tokens": {}, "score_usd": {}}
+    asked: dict[str, int] = {}
     for verifier, given in scored[scored["draw"] < n].drop_duplicates(["problem_id", "draw", "verifier"]).groupby("verifier"):
+        there = given.assign(asked=1.0).pivot(index="problem_id", columns="draw", values="asked")
+        known = there.reindex(index=list(problems), columns=range(n)).notna().to_numpy() | (numbers < 0)
+        asked[str(verifier)] = int(np.logical_and.accumulate(known.all(axis=0)).sum())
         for name, by_verifier in scores.items():
             table = given.pivot(index="problem_id", columns="draw", values=name).reindex(index=list(problems), columns=range(n))
             values = table.to_numpy(dtype=np.float64)
@@ -152,6 +180,8 @@ def _pool(frame: pd.DataFrame, scored: pd.DataFrame, cells: pd.DataFrame, diffic
         scores=scores["score"],
         score_tokens=scores["score_tokens"],
         score_usd=scores["score_usd"],
+        asked=asked,
+        left_out=len(expected - set(problems)),
     )
 
 

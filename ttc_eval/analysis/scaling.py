@@ -40,7 +40,7 @@ def coverage(study: Study, *, max_factor: float = 2.0, extrapolate_to: int | Non
     rows: list[dict[str, Any]] = []
     for pool in pools(study):
         right, ks = pool.correct.sum(axis=1), doubling(pool.n)
-        base = {**pool.labels, "n": len(right), "n_draws": pool.n, "error": np.nan, "oracle": True}
+        base = {**pool.labels, "n": len(right), "left_out": pool.left_out, "n_draws": pool.n, "error": np.nan, "oracle": True}
         means = []
         for k in ks.tolist():
             one = cluster_mean(pass_at_k(np.full(len(right), pool.n), right, k))

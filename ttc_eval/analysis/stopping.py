@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttc_eval.analysis.pools import Pool, pools
+from ttc_eval.analysis.pools import Pool, judged, pools
 from ttc_eval.metrics import cluster_mean
 from ttc_eval.metrics import stopping as rules
 from ttc_eval.metrics.stopping import Replay, Selector, StoppingRule, replay
@@ -62,10 +62,13 @@ def tradeoff(study: Study, *, permutations: int = 200, seed: int = 0) -> pd.Data
 
     rows: list[dict[str, Any]] = []
     for pool in pools(study):
-        for setting in settings(pool.n):
-            for verifier in pool.scores if setting.scored else [None]:
-                found = run(pool, setting, None if verifier is None else pool.scores[verifier], permutations, seed)
-                rows.append({**pool.labels, **described(found, pool, setting), "verifier": verifier})
+        plain = [one for one in settings(pool.n) if not one.scored]
+        scored = [one for one in settings(pool.n) if one.scored]
+        held = {verifier: cut for verifier in pool.scores if (cut := judged(pool, verifier)) is not None and cut.n > 1}
+        runs = [(pool, one, None) for one in plain] + [(cut, one, verifier) for verifier, cut in held.items() for one in scored]
+        for cut, setting, verifier in runs:
+            found = run(cut, setting, None if verifier is None else cut.scores[verifier], permutations, seed)
+            rows.append({**pool.labels, **described(found, cut, setting), "verifier": verifier, "left_out": pool.left_out})
     return pd.DataFrame(rows)
 
 

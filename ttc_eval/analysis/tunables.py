@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from ttc_eval.analysis.frames import LABELS, Floats, solved_cells
-from ttc_eval.analysis.pools import Pool, pools
+from ttc_eval.analysis.pools import Pool, first_draws, pools
 from ttc_eval.analysis.stopping import Setting, run, settings
 from ttc_eval.errors import UserError
 from ttc_eval.variants import policy_keys
@@ -128,15 +128,18 @@ def _stopping(study: Study, dataset: str, splits: tuple[str, str], wanted: Seque
             continue
         # A seed that was drawn less often than another, say by a cascade alone, would cost the others their draws.
         n = min(max(pool.n for pool in held) for held in by_split.values())
-        cut = {split: [_first(pool, n) for pool in held if pool.n >= n] for split, held in by_split.items()}
+        cut = {split: [first_draws(pool, n) for pool in held if pool.n >= n] for split, held in by_split.items()}
         for rule, choices in _by_rule(n).items():
             verifiers = set.intersection(*(set(pool.scores) for held in cut.values() for pool in held))
             for verifier in sorted(verifiers) if choices[0].scored else [None]:
-                if rule in wanted:
-                    on = partial(_stopped, cut, {one.parameter: one for one in choices}, verifier, permutations, seed)
+                taken = cut if verifier is None else _judged(cut, verifier)
+                if rule in wanted and taken is not None:
+                    on = partial(_stopped, taken, {one.parameter: one for one in choices}, verifier, permutations, seed)
                     labels = {name: value for name, value in by_split[splits[0]][0].labels.items() if name not in _OF_A_CELL}
                     parameters = tuple(one.parameter for one in choices)
-                    found.append(Tunable({**labels, "verifier": verifier}, rule, parameters, frozenset(cut), on, n))
+                    found.append(
+                        Tunable({**labels, "verifier": verifier}, rule, parameters, frozenset(cut), on, next(iter(taken.values()))[0].n)
+                    )
     return found
 
 
@@ -168,13 +171,10 @@ def _by_rule(n: int) -> dict[str, list[Setting]]:
     return found
 
 
-def _first(pool: Pool, n: int) -> Pool:
-    """The first n draws of each problem of a pool."""
-    names = ("classes", "correct", "tokens", "usd", "latency")
-    scored = ("scores", "score_tokens", "score_usd")
-    cut: dict[str, Any] = {name: getattr(pool, name)[:, :n] for name in names}
-    cut |= {name: {verifier: values[:, :n] for verifier, values in getattr(pool, name).items()} for name in scored}
-    return replace(pool, **cut)
+def _judged(held: Mapping[str, Sequence[Pool]], verifier: str) -> dict[str, list[Pool]] | None:
+    """The pools with the draws that the verifier was asked about in every problem; None where those are fewer than two."""
+    n = min(pool.asked[verifier] for each in held.values() for pool in each)
+    return {split: [first_draws(pool, n) for pool in each] for split, each in held.items()} if n > 1 else None
 
 
 def _stopped(

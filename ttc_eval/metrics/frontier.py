@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ttc_eval.metrics.comparison import paired_difference
 from ttc_eval.metrics.intervals import Estimate
 
 Floats = NDArray[np.float64]
@@ -157,7 +158,8 @@ def equal_cost(
     ]
     if mixed[0] is None or mixed[1] is None:
         return None
-    mean = float((mixed[0].of(successes_a) - mixed[1].of(successes_b)).mean())
+    apart = mixed[0].of(successes_a) - mixed[1].of(successes_b)
+    mean = float(apart.mean())
     if n == 1:
         return Estimate(mean, None, None, None, method="none: one problem has no standard error", n=1)
     rng = np.random.default_rng(seed)
@@ -171,6 +173,9 @@ def equal_cost(
         differences[i] = ends[0] - ends[1]
     tail = (1 - confidence) / 2
     low, high = (float(end) for end in np.quantile(differences, [tail, 1 - tail]))
+    if low == high:
+        # Problems that all say the same tell a bootstrap nothing of those that were not drawn.
+        return paired_difference(mixed[0].of(successes_a), mixed[1].of(successes_b), confidence=confidence)
     method = f"bootstrap over paired problems, hulls made anew ({resamples} resamples, seed {seed}), {100 * confidence:g} %"
     return Estimate(mean, float(differences.std(ddof=1)), low, high, method=method, n=n)
 

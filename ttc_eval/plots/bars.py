@@ -30,6 +30,7 @@ _OUTCOMES: dict[str, tuple[str, str]] = {
     "unparsed": ("#f7f7f7", "...."),
     "refused": ("#777777", ""),
     "error": ("#111111", ""),
+    "ungraded": ("#f7f7f7", "xxxx"),
 }
 _PARTS: dict[str, tuple[str, str]] = {
     "prompt": ("#d9e6f2", ""),

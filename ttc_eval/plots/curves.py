@@ -200,4 +200,8 @@ def _orders(data: pd.DataFrame) -> str:
 
 def _left_out(data: pd.DataFrame) -> str:
     pools = len(set(names(data, _POOL, _APART)))
-    return f"the first {_MOST} of {pools} pools" if pools > _MOST else ""
+    said = [f"the first {_MOST} of {pools} pools"] if pools > _MOST else []
+    errors = int(data["left_out"].max()) if "left_out" in data.columns else 0
+    if errors:
+        said.append(f"{errors} {'problem' if errors == 1 else 'problems'} without draws (errors) left out")
+    return " · ".join(said)

@@ -82,6 +82,8 @@ def content(study: Study, cells: pd.DataFrame) -> Content:
 
 def _headline(cells: pd.DataFrame) -> tuple[str, ...]:
     cells = deciding(cells)
+    finished = cells[(cells["n_problems"] >= cells["n_planned"]) & cells["success"].notna()]
+    cells = finished if len(finished) else cells  # a cell that was stopped early has other problems than the others
     best = cells.sort_values(["success", "mean_output_tokens"], ascending=[False, True]).iloc[0]
     cheap = cells.sort_values("mean_output_tokens").iloc[0]
     lines = []
@@ -90,11 +92,13 @@ def _headline(cells: pd.DataFrame) -> tuple[str, ...]:
         cost = "" if unknown(row["mean_output_tokens"]) else f", {row['mean_output_tokens']:.0f} output tokens per problem"
         usd = "" if unknown(row["charged_usd"]) else f", {float(row['charged_usd']) / float(row['n_problems']):.6f} USD per problem"
         policy = f"{row['model']} · {row['thinking_label']} · {row['strategy_label']}"
-        lines.append(f"{name}: {policy}, success {value} % of n = {int(row['n_problems'])} ({row['split']}){cost}{usd}.")
+        lines.append(f"{name}: {policy}, success {value} % of n = {int(row['n_problems'])} ({row['dataset']}, {row['split']}){cost}{usd}.")
     gap = cells.sort_values("selection_gap", ascending=False).iloc[0]
     if not unknown(gap["selection_gap"]) and gap["selection_gap"] > 0:
         where = f"{gap['thinking_label']} · {gap['strategy_label']}"
-        lines.append(f"Largest selection gap: {share(gap['selection_gap'])} points ({where}): right candidates that were not selected.")
+        lines.append(
+            f"Largest selection gap: {share(gap['selection_gap'])} points ({where}): right candidates that were not selected (oracle)."
+        )
     return tuple(lines)
 
 
@@ -183,31 +187,38 @@ def _cells(cells: pd.DataFrame) -> Table:
 
 def _outcomes(study: Study) -> Table:
     found = breakdown(study)
-    rows = []
+    told, rows = _telling(found), []
     for _, group in found.groupby("cell_id", sort=False):
         first, counts = group.iloc[0], dict(zip(group["outcome"], group["problems"], strict=True))
-        rows.append(
-            (str(first["thinking_label"]), str(first["strategy_label"]), *(str(counts[name]) for name in OUTCOMES), str(first["n"]))
-        )
-    return Table("outcomes", "What came of every problem; the counts sum to n.", ("thinking", "strategy", *OUTCOMES, "n"), tuple(rows), 2)
+        rows.append((*(shown(first[name]) for name in told), *(str(counts[name]) for name in OUTCOMES), str(first["n"])))
+    columns = (*told.values(), *OUTCOMES, "n")
+    return Table("outcomes", "What came of every problem; the counts sum to n.", columns, tuple(rows), len(told))
+
+
+def _telling(frame: pd.DataFrame) -> dict[str, str]:
+    """The columns that tell the rows of a table apart, with their headings: whatever else it holds several of."""
+    others = [name for name in ("model", "dataset", "split", "seed", "variant") if name in frame and frame[name].nunique(dropna=False) > 1]
+    kept = [*others, "thinking_label", *(["strategy_label"] if "strategy_label" in frame else [])]
+    headings = {"dataset": "data", "thinking_label": "thinking", "strategy_label": "strategy"}
+    return {name: headings.get(name, name) for name in kept}
 
 
 def _costs(study: Study) -> Table | None:
     parts = decomposition(study)
     charged = parts[parts["basis"] == "charged"]
     names = list(dict.fromkeys(charged["part"]))
-    rows = []
+    told, rows = _telling(charged), []
     for _, group in charged.groupby("cell_id", sort=False):
         first, tokens = group.iloc[0], dict(zip(group["part"], group["tokens_per_problem"], strict=True))
-        rows.append((str(first["thinking_label"]), str(first["strategy_label"]), *(shown(tokens.get(name, 0.0)) for name in names)))
+        rows.append((*(shown(first[name]) for name in told), *(shown(tokens.get(name, 0.0)) for name in names)))
     caption = "Tokens per problem, charged, by what they went to."
-    return Table("costs", caption, ("thinking", "strategy", *names), tuple(rows), 2)
+    return Table("costs", caption, (*told.values(), *names), tuple(rows), len(told))
 
 
 def _equal_cost(study: Study) -> Table | None:
     cells = deciding(solved_cells(study))
-    if len(cells[["dataset", "split"]].drop_duplicates()) > 1:
-        raise UserError("several data sets or splits; compare strategies on one of them with analysis.comparisons.equal_cost")
+    if len(cells[["dataset", "split", "model"]].drop_duplicates()) > 1:
+        raise UserError("several data sets, splits or models; compare the cells of one of each with analysis.comparisons.equal_cost")
     split = cells["split"].iloc[0]
     labels = cells.groupby("strategy_label")["success"].max().sort_values(ascending=False, kind="stable").index[:_STRATEGIES]
     rows = []
@@ -251,8 +262,7 @@ def _audits(study: Study) -> Table | None:
         pooled=[share(row["auroc_pooled"], row["auroc_pooled_low"], row["auroc_pooled_high"]) for _, row in found.iterrows()],
     )
     columns = {
-        "thinking_label": "thinking",
-        "strategy_label": "strategy",
+        **_telling(found),
         "verifier": "verifier",
         "candidates": "candidates",
         "within": "AUROC within problems, %",
@@ -263,7 +273,13 @@ def _audits(study: Study) -> Table | None:
         "regret": "regret (oracle)",
         "cost_share": "share of tokens",
     }
-    return of_frame("verifiers", "What the verifier knows; false accepts and rejects at the used threshold, or 0.5.", found, columns, 3)
+    return of_frame(
+        "verifiers",
+        "What the verifier knows; false accepts and rejects at the used threshold, or 0.5.",
+        found,
+        columns,
+        len(_telling(found)) + 1,
+    )
 
 
 def _curves(study: Study) -> Table | None:
@@ -273,16 +289,19 @@ def _curves(study: Study) -> Table | None:
         named=[f"{row['selector']}{' (oracle)' if row['oracle'] else ''}" for _, row in found.iterrows()],
     )
     columns = {
-        "thinking_label": "thinking",
+        **_telling(found),
         "named": "selector",
         "verifier": "verifier",
         "k": "k",
         "shown": "success, %",
         "tokens": "output tokens",
     }
-    return of_frame(
-        "curves", "What k of the stored draws would have given, over all subsets; the verifier's own cost is apart.", found, columns, 3
+    out = int(found["left_out"].max())
+    missing = (
+        f" Left out: up to {out} problems that ended in an error before they had draws; cells count those as not solved." if out else ""
     )
+    caption = f"What k of the stored draws would have given, over all subsets; the verifier's own cost is apart.{missing}"
+    return of_frame("curves", caption, found, columns, len(columns) - 3)
 
 
 def _transcripts(study: Study) -> tuple[Transcript, ...]:

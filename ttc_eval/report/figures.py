@@ -32,12 +32,14 @@ _WILSON = "95 % Wilson intervals"
 
 def drawn(study: Study, cells: pd.DataFrame, difficulties: pd.DataFrame) -> dict[str, tuple[str, Figure]]:
     """By file name: what the figure shows in words, and the figure. One that the study has no data for is left out."""
-    makers: dict[str, tuple[str, Callable[[], Figure]]] = {
+    of_success: dict[str, tuple[str, Callable[[], Figure]]] = {
         "overview": ("Success, selection gap and cost of every cell", lambda: plots.overview(cells, interval_method=_WILSON)),
         "budget-curve": ("Success by thinking budget", lambda: plots.budget_curve(cells, interval_method=_WILSON)),
         "selection-gap": ("Success and candidate-set success (oracle)", lambda: plots.selection_gap(cells, interval_method=_WILSON)),
         "cost-curve": ("Success by cost", lambda: plots.cost_curve(cells, interval_method=_WILSON)),
     }
+    # Imported answers without a label leave success unknown, in every cell or in some.
+    makers = of_success if cells["success"].notna().any() else {}
     if difficulties["strategy_label"].nunique() > 1:
         named = "Success of one draw by thinking budget and difficulty"
         method = f"one draw; {_WILSON}"
@@ -76,8 +78,8 @@ def _equal_cost(study: Study, cells: pd.DataFrame) -> Figure:
     split = cells["split"].iloc[0] if cells["split"].nunique() == 1 else None
     best = cells.sort_values(["success", "mean_output_tokens"], ascending=[False, True])["strategy_label"].iloc[0]
     other = cells[cells["strategy_label"] != best].sort_values("mean_output_tokens")["strategy_label"]
-    if other.empty:
-        raise UserError("there is one strategy only")
+    if other.empty or len(cells[["dataset", "model"]].drop_duplicates()) > 1:
+        raise UserError("there is one strategy only, or several data sets or models, which are no alternatives of one another")
     return plots.equal_cost_difference(equal_cost_curve(study, best, other.iloc[0], split=split))
 
 

@@ -77,12 +77,14 @@ def rendered(found: Content, pictures: list[Picture]) -> str:
 def by_difficulty(study: Study) -> pd.DataFrame:
     """Success of single draws by difficulty: rows as `plots.budget_curve` takes them, one line a difficulty, with Wilson intervals."""
     frame = study.sql(
-        """SELECT difficulty AS strategy_label, model, dataset, split, seed, simulated, thinking_mode, thinking_budget, thinking_label,
-                  count(*) AS n_problems, avg(correct::INTEGER) AS success, count(*) FILTER (correct) AS right_answers
-           FROM problem_outcomes JOIN cell_metrics USING (cell_id)
+        """SELECT cell_id, difficulty AS strategy_label, m.model, m.dataset, m.split, m.seed, m.simulated, thinking_mode, thinking_budget,
+                  thinking_label, count(*) AS n_problems, avg(correct::INTEGER) AS success, count(*) FILTER (correct) AS right_answers
+           FROM problem_outcomes JOIN cell_metrics m USING (cell_id)
            WHERE strategy = 'single' AND difficulty IS NOT NULL
-           GROUP BY ALL ORDER BY ALL"""
+           GROUP BY ALL HAVING count(correct) = count(*) ORDER BY ALL"""
     )
+    # Cells that differ in a setting alone are policies of their own, not more problems.
+    frame = frame.merge(study.cells()[["cell_id", "variant"]], on="cell_id", how="left")
     intervals = [wilson(int(right), int(n)) for right, n in zip(frame["right_answers"], frame["n_problems"], strict=True)]
     frame["success_low"], frame["success_high"] = [one.low for one in intervals], [one.high for one in intervals]
     return frame

@@ -1,12 +1,13 @@
 -- The analyst's views (docs/design.md 4 and 5). Shares are over problems of a cell unless said otherwise; intervals are 95 %.
 -- Every share of a cell has one 0/1 outcome per problem, so the problem is the unit and the Wilson interval applies.
 
-CREATE OR REPLACE MACRO wilson_low(k, n) AS CASE WHEN n > 0 THEN
+CREATE OR REPLACE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k IS NOT NULL THEN
     greatest(0.0, (k + 1.9207294103470547 - 1.959963984540054 * sqrt(k * (n - k) / n + 0.9603647051735273)) / (n + 3.8414588206941094)) END;
-CREATE OR REPLACE MACRO wilson_high(k, n) AS CASE WHEN n > 0 THEN
+CREATE OR REPLACE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k IS NOT NULL THEN
     least(1.0, (k + 1.9207294103470547 + 1.959963984540054 * sqrt(k * (n - k) / n + 0.9603647051735273)) / (n + 3.8414588206941094)) END;
 
--- (cell, problem): what came of it. `outcome` is one of right, wrong, unresolved, truncated, unparsed, refused, error.
+-- (cell, problem): what came of it. `outcome` is one of right, wrong, unresolved, truncated, unparsed, refused, error, ungraded.
+-- An imported answer may have no label: then `correct` and `candidate_right` are NULL where they depend on it, and the outcome is ungraded.
 -- `candidate_right` needs labels: an oracle view, never deployable accuracy.
 CREATE OR REPLACE VIEW problem_outcomes AS
 WITH sets AS (
@@ -17,16 +18,17 @@ WITH sets AS (
            count(*) FILTER (NOT complete AND stop IS DISTINCT FROM 'refusal') AS truncated,
            count(*) FILTER (stop = 'refusal') AS refused,
            count(*) FILTER (complete AND answer_class IS NULL) AS unparsed,
-           count(*) FILTER (complete AND coalesce(grades.correct, false)) AS right_candidates
+           count(*) FILTER (complete AND coalesce(grades.correct, false)) AS right_candidates,
+           count(*) FILTER (complete AND answer_class IS NOT NULL AND grades.correct IS NULL) AS ungraded
     FROM candidates LEFT JOIN grades USING (problem_id, answer_class)
     WHERE NOT coalesce("partial", false)
     GROUP BY ALL
 )
 SELECT s.cell_id, s.problem_id, p.difficulty, s.selected, s.answer, p.reference, s.stop_reason, s.error, s.attempts, s.valid,
-       coalesce(g.correct, false) AND s.selected AS correct,
-       coalesce(sets.right_candidates, 0) > 0 AS candidate_right,
+       CASE WHEN s.selected THEN g.correct ELSE false END AS correct,
+       CASE WHEN coalesce(sets.right_candidates, 0) > 0 THEN true WHEN coalesce(sets.ungraded, 0) = 0 THEN false END AS candidate_right,
        CASE WHEN s.stop_reason = 'error' THEN 'error'
-            WHEN s.selected THEN CASE WHEN coalesce(g.correct, false) THEN 'right' ELSE 'wrong' END
+            WHEN s.selected THEN CASE WHEN g.correct THEN 'right' WHEN g.correct IS NULL THEN 'ungraded' ELSE 'wrong' END
             WHEN coalesce(sets.candidates, 0) > 0 AND sets.refused = sets.candidates THEN 'refused'
             WHEN coalesce(sets.candidates, 0) > 0 AND sets.truncated + sets.refused = sets.candidates THEN 'truncated'
             WHEN coalesce(sets.candidates, 0) > 0 AND sets.voting = 0 THEN 'unparsed'
@@ -88,7 +90,7 @@ WITH later AS (
     UNION ALL BY NAME SELECT * FROM later
 )
 SELECT s.cell_id, s.problem_id, s.position, s.verifier, s.kind, s.score, s.valid, c.answer, c.answer_class, c.complete,
-       coalesce(g.correct, false) AS correct, s.rationale, s.call_id, s.what
+       CASE WHEN c.complete AND c.answer_class IS NOT NULL THEN g.correct ELSE false END AS correct, s.rationale, s.call_id, s.what
 FROM given s
 JOIN candidates c USING (cell_id, problem_id, position)
 LEFT JOIN grades g ON g.problem_id = c.problem_id AND g.answer_class = c.answer_class;
@@ -107,11 +109,13 @@ WITH outcomes AS (
     SELECT cell_id,
            count(*) AS n,
            count(*) FILTER (selected) AS answered,
-           count(*) FILTER (correct) AS right_answers,
-           count(*) FILTER (candidate_right) AS with_right_candidate,
-           count(*) FILTER (candidate_right AND NOT correct) AS gap,
-           count(*) FILTER (candidate_right AND selected AND NOT correct) AS wrong_despite,
-           count(*) FILTER (candidate_right AND NOT selected) AS unresolved_despite,
+           -- A share of the problems that happen to have a label would be of others.
+           CASE WHEN count(correct) = count(*) THEN count(*) FILTER (correct) END AS right_answers,
+           CASE WHEN count(candidate_right) = count(*) THEN count(*) FILTER (candidate_right) END AS with_right_candidate,
+           CASE WHEN count(candidate_right AND NOT correct) = count(*) THEN count(*) FILTER (candidate_right AND NOT correct) END AS gap,
+           CASE WHEN count(candidate_right AND NOT correct) = count(*)
+                THEN count(*) FILTER (candidate_right AND selected AND NOT correct) END AS wrong_despite,
+           CASE WHEN count(candidate_right) = count(*) THEN count(*) FILTER (candidate_right AND NOT selected) END AS unresolved_despite,
            count(*) FILTER (outcome = 'error') AS errors,
            max(candidates) AS most_candidates, sum(candidates) AS candidates, sum(truncated) AS truncated, sum(refused) AS refused, sum(unparsed) AS unparsed,
            sum(attempts) AS attempts,
