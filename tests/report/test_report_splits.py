@@ -25,7 +25,7 @@ def test_the_headline_and_the_comparison_at_equal_cost_are_on_held_out_problems(
     cells = solved_cells(study)
     assert set(cells["split"]) == {"dev", "heldout"}
     found = content(study, cells)
-    assert all("(heldout)" in line for line in found.headline[:2])
+    assert all("(quickstart, heldout)" in line for line in found.headline[:2])
     (table,) = (one for one in found.tables if one.name == "equal-cost")
     assert "split heldout" in table.caption
     assert {row[6] for row in table.rows} == {"20"}
